@@ -34,7 +34,7 @@ from gpuq.learn.interference import risk
 from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
 from gpuq.learn.interference.law import logs as law_logs
 from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, same_kind, utilizations
-from gpuq.learn.interference.risk import Calibration, Thresholds
+from gpuq.learn.interference.risk import RiskCalibration, Thresholds
 
 Positive = Annotated[float, Meta(gt=0)]
 # Standard deviation of the common level of slowdowns from the law: log 1.65.
@@ -98,7 +98,7 @@ class Admission(msgspec.Struct, frozen=True):
     few: Few = Few()
 
     @classmethod
-    def of(cls, **found: Calibration) -> Admission:
+    def of(cls, **found: RiskCalibration) -> Admission:
         """From a calibration for each of `both`, `one`, `neither` and `law`."""
         few = Few(**{name: one.few for name, one in found.items()})
         return cls(**{name: one.shown for name, one in found.items()}, few=few)
@@ -109,15 +109,19 @@ class Admission(msgspec.Struct, frozen=True):
         return any(limits for tier in (self.both, self.one, self.neither, self.law) for limits in tier)
 
     @property
-    def tiers(self) -> tuple[Calibration, Calibration, Calibration]:
+    def tiers(self) -> tuple[RiskCalibration, RiskCalibration, RiskCalibration]:
         """Of pairs of which neither kind was measured beside others, one was, and both were."""
         few = self.few
-        return Calibration(self.neither, few.neither), Calibration(self.one, few.one), Calibration(self.both, few.both)
+        return (
+            RiskCalibration(self.neither, few.neither),
+            RiskCalibration(self.one, few.one),
+            RiskCalibration(self.both, few.both),
+        )
 
     @property
-    def by_law(self) -> Calibration:
+    def by_law(self) -> RiskCalibration:
         """Of the law alone."""
-        return Calibration(self.law, self.few.law)
+        return RiskCalibration(self.law, self.few.law)
 
 
 class Interference(msgspec.Struct, frozen=True, dict=True):

@@ -96,7 +96,7 @@ class LeftOutPairs(NamedTuple):
         return cls(rounded[order], np.array(measured, dtype=np.float64)[order], members)
 
 
-class Calibration(NamedTuple):
+class RiskCalibration(NamedTuple):
     """What left-out pairs show. `shown`: thresholds at the budgets that enough of them were expected to keep; `few`: at the
     others, of what is assumed there and what the few pairs say to it."""
 
@@ -104,24 +104,24 @@ class Calibration(NamedTuple):
     few: Thresholds = ()
 
 
-def law_calibration(pairs: LeftOutPairs) -> Calibration:
+def law_calibration(pairs: LeftOutPairs) -> RiskCalibration:
     """What measured pairs show of the law, which was fitted to none of them. Half of the budget is what is assumed of it."""
     if not len(pairs.expected):
-        return Calibration()
+        return RiskCalibration()
     limits = [(_enough(pairs, log), _threshold(pairs, log, _half(log))) for log in _LOGS]
-    return Calibration(
+    return RiskCalibration(
         tuple(found if enough else () for enough, found in limits),
         tuple(() if enough else found for enough, found in limits),
     )
 
 
-def calibration(pairs: LeftOutPairs) -> Calibration:
+def calibration(pairs: LeftOutPairs) -> RiskCalibration:
     """What these left-out pairs show of what was learned."""
     shown = tuple(_threshold(pairs, log) if _enough(pairs, log) else () for log in _LOGS)
     known = [log - np.array(limits) for log, limits in zip(_LOGS, shown, strict=True) if limits]
     margins = np.max(known, axis=0) if known else np.full(len(LEVELS), np.inf)
     few = (() if limits else _threshold(pairs, log, log - margins) for log, limits in zip(_LOGS, shown, strict=True))
-    return Calibration(shown, tuple(few))
+    return RiskCalibration(shown, tuple(few))
 
 
 def _half(budget: float) -> Floats:
@@ -202,7 +202,7 @@ def _few_units(units: int) -> float:
     return float((student_quantile(_CONFIDENCE, max(1, units - 1)) / normal) ** 2)
 
 
-def strictest(found: Sequence[Calibration]) -> Calibration:
+def strictest(found: Sequence[RiskCalibration]) -> RiskCalibration:
     """Of several calibrations the lower threshold of each level. What one of them cannot show is not shown."""
     shown, few = [], []
     for place in range(len(BUDGETS)):
@@ -210,10 +210,12 @@ def strictest(found: Sequence[Calibration]) -> Calibration:
         enough = all(one.shown[place] for one in found)
         shown.append(lowest if enough else ())
         few.append(() if enough else lowest)
-    return Calibration(tuple(shown), tuple(few))
+    return RiskCalibration(tuple(shown), tuple(few))
 
 
-def risks(calibrated: Calibration, of_law: Calibration, expected: Floats, law: Floats) -> list[tuple[float, ...]]:
+def risks(
+    calibrated: RiskCalibration, of_law: RiskCalibration, expected: Floats, law: Floats
+) -> list[tuple[float, ...]]:
     """For each direction its risk at each of `BUDGETS`, from the expected log slowdown, and the law's (nan: unknown)."""
     levels = _assumed(expected, law)
     expected, law, budgets = (np.round(logs, _DECIMALS) for logs in (expected, law, _LOGS))
@@ -233,7 +235,7 @@ def risks(calibrated: Calibration, of_law: Calibration, expected: Floats, law: F
     return [_shared(row) for row in map(tuple, np.minimum(levels, len(LEVELS) - 1).tolist())]
 
 
-def _known(found: Calibration) -> Thresholds:
+def _known(found: RiskCalibration) -> Thresholds:
     return tuple(limits or few for limits, few in zip(*found, strict=True))
 
 
@@ -298,7 +300,7 @@ class Adaptation:
     attempts, and begins at 1. Where it was not, the same assumptions go on, and so does the factor.
 
     Each owner has a factor too, for pairs of the owner's kinds. What exceeds beyond an owner's share of the excess raises that
-    one only, where there are other owners: nobody's kinds alone stop the sharing of all others.
+    one only, where there are others: the kinds of one owner do not stop the sharing of all.
     """
 
     def __init__(self) -> None:

@@ -91,24 +91,28 @@ def test_a_large_table_loses_no_job_by_its_name(monkeypatch: pytest.MonkeyPatch)
 def test_what_the_command_says_of_a_job_counts_for_its_memory() -> None:
     """Of a network that no row is of, at a size of images that its model and batch size do not tell."""
 
-    def single(model: str, batch: int, side: int, memory: float | None = None, *, told: bool) -> SingleMeasurement:
-        command = f"python train.py --model {model} --batch-size {batch} --image-size {side}" if told else None
+    def single(
+        model: str, batch: int, side: int, memory: float | None = None, *, with_command: bool
+    ) -> SingleMeasurement:
+        command = f"python train.py --model {model} --batch-size {batch} --image-size {side}" if with_command else None
         return SingleMeasurement(
             "V100", f"{model}:{batch}", model, batch_size=batch, peak_memory_mib=memory, family="train", command=command
         )
 
-    def expected(side: int, told: bool) -> float:
+    def expected(side: int, with_command: bool) -> float:
         # A context of 800 MiB, weights of 100 and 20 a picture of 224 by 224.
         known = [
-            single(model, b, 224, 900 + 20 * b, told=told) for model in ("resnet50", "resnet34") for b in (8, 16, 32)
+            single(model, b, 224, 900 + 20 * b, with_command=with_command)
+            for model in ("resnet50", "resnet34")
+            for b in (8, 16, 32)
         ]
         memory = ours().memory
         assert memory is not None
-        asked = single("resnet101", 16, side, told=told)
+        asked = single("resnet101", 16, side, with_command=with_command)
         return float(memory(known, np.array([one.peak_memory_mib for one in known]))([asked]).point[0])
 
-    assert expected(448, told=True) > 1.1 * expected(224, told=True)
-    assert expected(448, told=False) == expected(224, told=False)
+    assert expected(448, with_command=True) > 1.1 * expected(224, with_command=True)
+    assert expected(448, with_command=False) == expected(224, with_command=False)
 
 
 def test_too_few_singles_are_no_evidence() -> None:

@@ -13,9 +13,9 @@ from gpuq.learn.interference.risk import (
     ENOUGH,
     LEVELS,
     Adaptation,
-    Calibration,
     LeftOutPairs,
     Meeting,
+    RiskCalibration,
     calibration,
     law_calibration,
     measured_risks,
@@ -27,7 +27,7 @@ from gpuq.learn.interference.risk import (
 AT = BUDGETS.index(1.15)
 UNKNOWN = np.array([math.nan])
 KNOWN = frozenset(("a", "b"))
-NOT = Calibration()
+NOT = RiskCalibration()
 
 
 def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.ndarray]:
@@ -37,18 +37,20 @@ def pairs(count: int, seed: int, noise: float = 0.06) -> tuple[np.ndarray, np.nd
     return expected, expected + chance.normal(0, noise, count)
 
 
-def calibrate(expected: Sequence[float], measured: Sequence[float], units: list[set[str]] | None = None) -> Calibration:
+def calibrate(
+    expected: Sequence[float], measured: Sequence[float], units: list[set[str]] | None = None
+) -> RiskCalibration:
     return calibration(LeftOutPairs.of(expected, measured, units))
 
 
 def calibrate_law(
     expected: Sequence[float], measured: Sequence[float], units: list[set[str]] | None = None
-) -> Calibration:
+) -> RiskCalibration:
     return law_calibration(LeftOutPairs.of(expected, measured, units))
 
 
 def risk_of(
-    expected: float, law: float | None = None, calibrated: Calibration = NOT, of_law: Calibration = NOT
+    expected: float, law: float | None = None, calibrated: RiskCalibration = NOT, of_law: RiskCalibration = NOT
 ) -> float:
     by_law = UNKNOWN if law is None else np.array([law])
     return risks(calibrated, of_law, np.array([expected]), by_law)[0][AT]
