@@ -40,6 +40,7 @@ RULES = {
     "ForeignProcess": "A process that gpuq did not start uses the device",
     "UnsafePair": "These kinds of jobs have run out of memory together",
     "Reserved": "The device is kept free for another job",
+    "Behind": "A device would take it, but the policy has it wait for others",
     "Booked": "A user has reserved the device, and the job would not end before that",
     "TimeLeft": "Its host gives the device back before the job would end",
     "NeverFits": "No known device could ever run it",
@@ -72,6 +73,8 @@ WHAT_HELPS = {
     "Drained": "It starts on another device, or after `gpuq host resume`.",
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "That job goes first, because it has waited long or others were stopped for it; then this one.",
+    "Behind": "It starts after those that come first; `gpuq queue` shows the order. "
+    "With `backfill` in [scheduling] as `strict` or `easy`, jobs that cannot start yet hold others back.",
     "Booked": "It starts on another device, or after the reservation; with -t, a time limit, it may end before that.",
     "TimeLeft": "It starts on a device with more time left; with -t, a time limit, or as --preemptible it may start there.",
     "NeverFits": "Ask for less memory, or cancel it.",

@@ -178,11 +178,11 @@ class SchedulingContext:
 
     def no_device_open(self, job: Job) -> Verdict:
         """The verdict for a job that no single device refused: none of those that it may have is open at all."""
-        index, residents = self._device_index, self.state.residents
-        count, unusable, busy = len(index.snapshots), index.unusable, len(residents)
+        index, taken = self._device_index, self.state.residents.keys() | self._given
+        count, unusable, busy = len(index.snapshots), index.unusable, len(taken)
         if job.constraints is not None:
             allowed = self.cache.allowed(job.constraints)
-            count, busy = len(allowed), sum(device in residents for device in allowed)
+            count, busy = len(allowed), sum(device in taken for device in allowed)
             unusable = Counter(rule for device in allowed if (rule := index.snapshots[device].unusable) is not None)
         if not count:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))

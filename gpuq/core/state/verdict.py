@@ -34,6 +34,7 @@ class Rule(StrEnum):
     BOOKED = "Booked"
     TIME_LEFT = "TimeLeft"
     RESERVED = "Reserved"
+    BEHIND = "Behind"
     NEVER_FITS = "NeverFits"
     NO_DEVICES = "NoDevices"
     POSTPONED = "Postponed"
