@@ -144,8 +144,8 @@ class SchedulingContext:
 
     @property
     def overdue_reservation(self) -> Reservation | None:
-        """The reservation for a job that waited beyond its patience, if there is one."""
-        return self._reservations.overdue
+        """The first reservation for a job that waited beyond its patience, if there is one."""
+        return next(iter(self._reservations.overdue), None)
 
     def could_serve(self, job: Job, device: DeviceId) -> bool:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
@@ -153,8 +153,8 @@ class SchedulingContext:
 
     def ahead_of(self, devices: Iterable[DeviceId]) -> int | None:
         """The highest priority that waits, where one of these devices is reserved for a job that has waited too long."""
-        overdue = self.overdue_reservation
-        if overdue is None or set(overdue.devices).isdisjoint(devices):
+        reserved = {device for reservation in self._reservations.overdue for device in reservation.devices}
+        if reserved.isdisjoint(devices):
             return None
         return max((group.priority for group in self.groups), default=None)
 
