@@ -267,7 +267,9 @@ def _never(n: Numbers) -> str:
 
 
 def _device_quota(n: Numbers) -> str:
-    return f"{_account(n)} has {n['used_devices']} of {n['limit_devices']} devices, and the job wants {n['wanted_devices']}."
+    has = f"{_account(n)} has {n['used_devices']} of {n['limit_devices']} devices"
+    kept = f", {n['kept_devices']} are kept for job {_jobs(n['kept_for'])}" if n.get("kept_devices") else ""
+    return f"{has}{kept}, and the job wants {n['wanted_devices']}."
 
 
 def _device_hours_quota(n: Numbers) -> str:

@@ -17,6 +17,7 @@ from gpuq.core.scheduling.candidates import Candidates, Choice
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pauses import judge_in_pause
+from gpuq.core.scheduling.quota_claims import QuotaClaims
 from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.scheduling.trials import MAY_BE_TRIED, Trials
@@ -52,10 +53,11 @@ class SchedulingContext:
         self._judgements = 0
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
-        self.quotas = QuotaPass(state, now)
         self.trials = Trials(state, limits, now)
         self._booked = BookedDevices(cache, now)
         self._reservations = Reservations(state, cache, limits, now, self._given, self._booked)
+        claims = QuotaClaims(state, cache, limits, now, self._reservations.by_job, self._waits_for_devices)
+        self.quotas = QuotaPass(state, now, claims)
         self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given, self._admits)
         cache.tried = None  # the candidates have taken it; from now on, what this pass has tried if it is cut short
 
@@ -81,6 +83,9 @@ class SchedulingContext:
         """Whether a quota, or the limit of its array, keeps the job from starting now. As devices are given in a pass, these are
         used up."""
         return self.quotas.refusal(job) is not None
+
+    def _waits_for_devices(self, job: Job) -> bool:
+        return self.quotas.refusal_but_for_devices(job) is None and self._reservations.has_devices(job)
 
     def refused(self, job: Job) -> bool:
         """Whether it is known that no device admits jobs of this class: one was tried in this pass, or in an earlier one and

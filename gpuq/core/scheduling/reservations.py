@@ -78,6 +78,10 @@ class Reservations:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
         return self.is_open_to(job, device) and self._would_admit(job, device)
 
+    def has_devices(self, job: Job) -> bool:
+        """Whether there are devices on which the job could start once they are empty."""
+        return self._best(job) is not None
+
     def note_not_started(self, job: Job) -> None:
         """The policy would start this job and no device admits it: once it is overdue, it has devices reserved in its turn."""
         usable = next((reservation for reservation in self.overdue if self._may_use(job, reservation)), None)
