@@ -41,6 +41,7 @@ _TITLES = {
     "ForeignProcess": "A process that gpuq did not start uses the device",
     "UnsafePair": "These kinds of jobs have run out of memory together",
     "Reserved": "The device is kept free for another job",
+    "Behind": "A device would take it, but the policy has it wait for others",
     "Booked": "A user has reserved the device, and the job would not end before that",
     "TimeLeft": "Its host gives the device back before the job would end",
     "NeverFits": "No known device could ever run it",
@@ -74,6 +75,8 @@ _WHAT_HELPS = {
     "Drained": "It starts on another device, or after `gpuq host resume`.",
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "That job goes first, because it has waited long or others were stopped for it; then this one.",
+    "Behind": "It starts after those that come first; `gpuq queue` shows the order. "
+    "With `backfill` in [scheduling] as `strict` or `easy`, jobs that cannot start yet hold others back.",
     "Booked": "It starts on another device, or after the reservation; with -t, a time limit, it may end before that.",
     "TimeLeft": "It starts on a device with more time left; with -t, a time limit, or as --preemptible it may start there.",
     "NeverFits": "Ask for less memory, or cancel it.",
@@ -287,7 +290,9 @@ def _never(n: Numbers) -> str:
 
 
 def _device_quota(n: Numbers) -> str:
-    return f"{_account(n)} has {n['used_devices']} of {n['limit_devices']} devices, and the job wants {n['wanted_devices']}."
+    has = f"{_account(n)} has {n['used_devices']} of {n['limit_devices']} devices"
+    kept = f", {n['kept_devices']} are kept for job {_jobs(n['kept_for'])}" if n.get("kept_devices") else ""
+    return f"{has}{kept}, and the job wants {n['wanted_devices']}."
 
 
 def _device_hours_quota(n: Numbers) -> str:

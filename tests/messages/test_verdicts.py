@@ -79,6 +79,9 @@ def test_moments_are_in_the_readers_zone_and_in_utc_for_programs(monkeypatch: py
 def test_a_reason_of_a_quota_names_the_limit_the_use_and_when_it_falls_below() -> None:
     devices = {"user": "ann", "limit_devices": 4, "used_devices": 4, "wanted_devices": 2}
     assert calculation("DeviceQuota", False, devices) == "user ann has 4 of 4 devices, and the job wants 2."
+    kept = {**devices, "used_devices": 2, "kept_devices": 2, "kept_for": "7", "wanted_devices": 1}
+    said = "user ann has 2 of 4 devices, 2 are kept for job 7, and the job wants 1."
+    assert calculation("DeviceQuota", False, kept) == said
     hours = {
         "project": "nlp",
         "limit_device_hours": 100.0,

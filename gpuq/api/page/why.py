@@ -47,7 +47,7 @@ OF_A_SHARED_DEVICE = (
 )
 # Asked last, because it depends on the time.
 OF_THE_TIME = (Rule.BOOKED, Rule.TIME_LEFT)
-OF_THE_POLICY = (Rule.POSTPONED, Rule.WAIT_LIMIT)
+OF_THE_POLICY = (Rule.BEHIND, Rule.POSTPONED, Rule.WAIT_LIMIT)
 
 # What a rule asks; the answer yes lets the next rule be tried.
 QUESTIONS: dict[Rule, str] = {
@@ -79,6 +79,7 @@ QUESTIONS: dict[Rule, str] = {
     Rule.SLOWDOWN_ACCOUNT: "Or may the jobs there stand still until it ends?",
     Rule.BOOKED: "Is it free of reservations until the job has ended?",
     Rule.TIME_LEFT: "Does the job end before its host gives the device back?",
+    Rule.BEHIND: "Does no other job come first?",
     Rule.POSTPONED: "Is now better than a later start?",
     Rule.WAIT_LIMIT: "Is the queue short enough?",
 }

@@ -17,6 +17,7 @@ from gpuq.core.scheduling.candidates import Candidates, Choice
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pauses import judge_in_pause
+from gpuq.core.scheduling.quota_claims import QuotaClaims
 from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.scheduling.trials import MAY_BE_TRIED, Trials
@@ -52,10 +53,11 @@ class SchedulingContext:
         self._judgements = 0
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
-        self.quotas = QuotaPass(state, now)
         self.trials = Trials(state, limits, now)
         self._booked = BookedDevices(cache, now)
         self._reservations = Reservations(state, cache, limits, now, self._given, self._booked)
+        claims = QuotaClaims(state, cache, limits, now, self._reservations.by_job, self._waits_for_devices)
+        self.quotas = QuotaPass(state, now, claims)
         self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given, self._admits)
         cache.tried = None  # the candidates have taken it; from now on, what this pass has tried if it is cut short
 
@@ -81,6 +83,9 @@ class SchedulingContext:
         """Whether a quota, or the limit of its array, keeps the job from starting now. As devices are given in a pass, these are
         used up."""
         return self.quotas.refusal(job) is not None
+
+    def _waits_for_devices(self, job: Job) -> bool:
+        return self.quotas.refusal_but_for_devices(job) is None and self._reservations.has_devices(job)
 
     def refused(self, job: Job) -> bool:
         """Whether it is known that no device admits jobs of this class: one was tried in this pass, or in an earlier one and
@@ -144,8 +149,8 @@ class SchedulingContext:
 
     @property
     def overdue_reservation(self) -> Reservation | None:
-        """The reservation for a job that waited beyond its patience, if there is one."""
-        return self._reservations.overdue
+        """The first reservation for a job that waited beyond its patience, if there is one."""
+        return next(iter(self._reservations.overdue), None)
 
     def could_serve(self, job: Job, device: DeviceId) -> bool:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
@@ -153,8 +158,8 @@ class SchedulingContext:
 
     def ahead_of(self, devices: Iterable[DeviceId]) -> int | None:
         """The highest priority that waits, where one of these devices is reserved for a job that has waited too long."""
-        overdue = self.overdue_reservation
-        if overdue is None or set(overdue.devices).isdisjoint(devices):
+        reserved = {device for reservation in self._reservations.overdue for device in reservation.devices}
+        if reserved.isdisjoint(devices):
             return None
         return max((group.priority for group in self.groups), default=None)
 
@@ -182,12 +187,12 @@ class SchedulingContext:
 
     def no_device_open(self, job: Job) -> Verdict:
         """The verdict for a job that no single device refused: none of those that it may have is open at all."""
-        index, residents = self._device_index, self.state.residents
+        index, taken = self._device_index, self.state.residents.keys() | self._given
         devices: Iterable[DeviceId] = index.snapshots
-        count, unusable, busy = len(index.snapshots), index.unusable, len(residents)
+        count, unusable, busy = len(index.snapshots), index.unusable, len(taken)
         if job.constraints is not None:
             devices = allowed = self.cache.allowed(job.constraints)
-            count, busy = len(allowed), sum(device in residents for device in allowed)
+            count, busy = len(allowed), sum(device in taken for device in allowed)
             unusable = Counter(rule for device in allowed if (rule := index.snapshots[device].unusable) is not None)
         if not count:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))

@@ -95,7 +95,9 @@ class DeviceIndex:
 
     def reserve(self, reservations: Iterable[Reservation]) -> None:
         """Replace the reservations by these. A device for which that is a change counts as changed."""
-        reserved = {device: reservation for reservation in reservations for device in reservation.devices}
+        # Sorted, so that what looks through them does not depend on the order in which they were made.
+        by_job = sorted(reservations, key=lambda reservation: reservation.job)
+        reserved = {device: reservation for reservation in by_job for device in reservation.devices}
         if reserved != self.reserved:
             different = {d for d in {*reserved, *self.reserved} if reserved.get(d) != self.reserved.get(d)}
             self.reserved = reserved

@@ -230,9 +230,7 @@ class _ClassReason:
 
     def _refusal_of_the_best(self) -> Verdict | None:
         """Why the devices that would be tried first refuse; where one is only kept for another job, that; where there are none,
-        why an occupied one does.
-
-        None also where they admit the job: the policy had its reasons to prefer others.
+        why an occupied one does. Where they admit the job, the policy has others start first.
         """
         best = self._context.candidates.best(self._job)
         if best is None:
@@ -244,7 +242,7 @@ class _ClassReason:
             best = None if one is None else (one,)
         verdicts = [self._judge(snapshot.device.id) for snapshot in best or ()]
         refusal = next((verdict for verdict in verdicts if not verdict.admitted), None)
-        return refusal if verdicts and refusal is None else self._kept or refusal
+        return Verdict(False, Rule.BEHIND) if verdicts and refusal is None else self._kept or refusal
 
     def _judge(self, device: DeviceId) -> Verdict:
         verdict = self._context.judge(self._job, device)

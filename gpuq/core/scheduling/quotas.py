@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from math import inf
 
+from gpuq.core.scheduling.quota_claims import QuotaClaims
 from gpuq.core.state.attempt import served_s
 from gpuq.core.state.index import GroupKey, PendingGroup
 from gpuq.core.state.job import Job, JobId
@@ -18,10 +19,11 @@ from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 
 class QuotaPass:
-    """The quotas, the limits of arrays, and their use in one pass; the use grows as devices are given."""
+    """The quotas, the limits of arrays, and their use in one pass; the use grows as devices are given. `claims`: for whom what is
+    left is kept; None: for no job."""
 
-    def __init__(self, state: State, now: float) -> None:
-        self._state, self._now = state, now
+    def __init__(self, state: State, now: float, claims: QuotaClaims | None = None) -> None:
+        self._state, self._now, self._claims = state, now, claims
         self._given: Counter[Account] = Counter()
         self._started: Counter[JobId] = Counter()
         self._devices: dict[Account, int] = {}
@@ -44,7 +46,7 @@ class QuotaPass:
     def refusal(self, job: Job, devices: int | None = None) -> Verdict | None:
         """Why the quotas, or the limit of its array, do not let the job start on so many devices now; None if they do. By default
         the fewest it runs on."""
-        if job.array is not None and (refusal := self._refusal_of_array(job.array, job.most_at_once)) is not None:
+        if job.array is not None and (refusal := self._refusal_of_array(job.array, job)) is not None:
             return refusal
         if not self._state.quotas:
             return None
@@ -53,7 +55,15 @@ class QuotaPass:
         if key not in self._found:
             refusals = (self._refusal_of(account, wanted) for account in job.accounts)
             self._found[key] = next((refusal for refusal in refusals if refusal is not None), None)
-        return self._found[key]
+        return self._found[key] or self._refusal_as_kept(job, wanted)
+
+    def refusal_but_for_devices(self, job: Job) -> Verdict | None:
+        """Why the job could not start even if its accounts had no devices."""
+        if job.array is not None and (refusal := self._refusal_of_array(job.array, job)) is not None:
+            return refusal
+        quotas = ((account, quota_of(account, self._state.quotas)) for account in job.accounts)
+        refusals = (self._hours_refusal(account, quota) for account, quota in quotas if quota is not None)
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def refused_groups(self) -> dict[GroupKey, Verdict]:
         """The groups of waiting jobs of which none may start, and why."""
@@ -79,14 +89,31 @@ class QuotaPass:
             account, window_s
         )
 
-    def _refusal_of_array(self, array: JobId, most: int | None) -> Verdict | None:
+    def _refusal_of_array(self, array: JobId, job: Job) -> Verdict | None:
+        most = job.most_at_once
         if most is None:
             return None
         active = len(self._state.index.active_tasks.get(array, ())) + self._started[array]
+        active += self._claims.tasks(array, job) if self._claims is not None else 0
         if active < most:
             return None
         numbers: Numbers = (("array", array), ("limit_tasks", most), ("running_tasks", active))
         return Verdict(False, Rule.ARRAY_LIMIT, None, numbers)
+
+    def _refusal_as_kept(self, job: Job, wanted: int) -> Verdict | None:
+        """The refusal of a job that would take what is kept of a quota for others."""
+        for account in job.accounts if self._claims is not None else ():
+            quota = quota_of(account, self._state.quotas)
+            if quota is None or quota.running_devices is None:
+                continue
+            others = list(self._claims.on(account, job)) if self._claims is not None else []
+            kept, used = sum(other.device_count for other in others), self.devices(account)
+            if others and used + kept + wanted > quota.running_devices:
+                who: Numbers = ((account.scope.value, account.name), ("limit_devices", quota.running_devices))
+                keeping: Numbers = (("kept_devices", kept), ("kept_for", " ".join(str(other.id) for other in others)))
+                numbers = (*who, ("used_devices", used), ("wanted_devices", wanted), *keeping)
+                return Verdict(False, Rule.DEVICE_QUOTA, None, numbers)
+        return None
 
     def _refusal_of(self, account: Account, wanted: int) -> Verdict | None:
         quota = quota_of(account, self._state.quotas)
@@ -96,11 +123,14 @@ class QuotaPass:
         if most is not None and self.devices(account) + wanted > most:
             numbers: Numbers = (who, ("limit_devices", most), ("used_devices", self.devices(account)))
             return Verdict(False, Rule.DEVICE_QUOTA, None, (*numbers, ("wanted_devices", wanted)))
-        if account not in self._hours:
-            self._hours[account] = self._hours_refusal(account, quota)
-        return self._hours[account]
+        return self._hours_refusal(account, quota)
 
     def _hours_refusal(self, account: Account, quota: Quota) -> Verdict | None:
+        if account not in self._hours:
+            self._hours[account] = self._find_hours_refusal(account, quota)
+        return self._hours[account]
+
+    def _find_hours_refusal(self, account: Account, quota: Quota) -> Verdict | None:
         if quota.device_hours is None:
             return None
         limit_s, window_s = quota.device_hours * HOUR_S, quota.window_s
@@ -124,12 +154,17 @@ class QuotaPass:
 
 
 def still_holds(given: Verdict, refusal: Verdict, now: float) -> bool:
-    """Whether a reason that was given earlier says the same as the present refusal: the same rule, account and limit, and no
-    moment that has passed."""
-    return given.rule is refusal.rule and given.numbers[:2] == refusal.numbers[:2] and now < changes_at(given)
+    """Whether a reason that was given earlier says the same as the present refusal: the same rule, account and limit, the same
+    jobs for which the rest is kept, and no moment that has passed."""
+    same = given.rule is refusal.rule and given.numbers[:2] == refusal.numbers[:2]
+    return same and _kept_for(given) == _kept_for(refusal) and now < changes_at(given)
 
 
 def changes_at(given: Verdict) -> float:
     """When a reason has to be replaced, because it names a moment that has passed then."""
     free_at = dict(given.numbers).get("free_at")
     return free_at if isinstance(free_at, float) else inf
+
+
+def _kept_for(reason: Verdict) -> object:
+    return dict(reason.numbers).get("kept_for")

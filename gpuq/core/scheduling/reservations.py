@@ -4,8 +4,10 @@ The reservations themselves are part of the state. A pass begins with them, drop
 new ones; `decide` turns the difference into actions. There are two reasons for a reservation (see `ReservationReason`):
 
 - A job has waited beyond its patience. As many devices of a host as it needs are drained: no other job joins them, and the job
-  starts when the last resident has ended. One such reservation at a time keeps the cost of empty devices low, and suffices
-  against starvation because jobs come to it in the policy's order.
+  starts when the last resident has ended. Jobs that could use the same devices have them reserved one after the other, in the
+  policy's order: that keeps the cost of empty devices low, and suffices against starvation. A job that waits for a long drain
+  holds up no other, though: another has further devices drained if it would have to wait beyond its patience once more, and has
+  those that are reserved if it will be done with them first.
 - A policy has running jobs preempted for a waiting one. What they leave must not go to a third job in between.
 """
 
@@ -13,18 +15,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from math import inf
 
 from gpuq.core.scheduling.admit import refusal
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.device_index import DeviceModel, device_model
-from gpuq.core.scheduling.drain import devices_to_drain
+from gpuq.core.scheduling.drain import devices_to_drain, is_clearly_less, remaining_s
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.patience import is_beyond_patience, longest_s, own_patience_s
 from gpuq.core.state.actions import EndReservation, Reserve
+from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import Job, JobId
@@ -50,15 +56,18 @@ class Reservations:
         # By owner, the seconds that a job must have waited at least.
         self.after_s: Mapping[str, float] = {}
         self._tried: set[JobId] = set()
-        # Needs that no host can meet even when drained, so that each is looked at once in a pass.
-        self._undrainable: set[object] = set()
+        self._dropped: set[JobId] = set()
+        # Needs for which nothing was reserved in this pass, so that each is looked at once.
+        self._turned_down: set[object] = set()
+        # The overdue jobs that were tried in this pass and have nothing reserved.
+        self._in_line: list[Job] = []
         if self.by_job:
             self._review()
 
     @property
-    def overdue(self) -> Reservation | None:
-        """The reservation for a job that waited beyond its patience, if there is one."""
-        return next((r for r in self.by_job.values() if r.reason is ReservationReason.OVERDUE), None)
+    def overdue(self) -> list[Reservation]:
+        """The reservations for jobs that waited beyond their patience."""
+        return [r for r in self.by_job.values() if r.reason is ReservationReason.OVERDUE]
 
     def is_open_to(self, job: Job, device: DeviceId) -> bool:
         """Whether the device is not reserved, or reserved for this job."""
@@ -67,20 +76,19 @@ class Reservations:
 
     def could_serve(self, job: Job, device: DeviceId) -> bool:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
-        if not self.is_open_to(job, device) or self._booked.refusal(job, device) is not None:
-            return False
-        snapshot = self._cache.device_index.snapshots[device]
-        alone = self._cache.forecast_alone(job, snapshot.device)
-        return refusal(job, alone, snapshot.emptied, self._limits) is None
+        return self.is_open_to(job, device) and self._would_admit(job, device)
+
+    def has_devices(self, job: Job) -> bool:
+        """Whether there are devices on which the job could start once they are empty."""
+        return self._best(job) is not None
 
     def note_not_started(self, job: Job) -> None:
-        """The policy would start this job and no device admits it: once it is overdue, devices are reserved for it."""
-        overdue = self.overdue
-        if overdue is not None and self._may_use(job, overdue):
-            self._tried.add(overdue.job)
-        elif overdue is None and self._is_overdue(job):
-            self._reserve_for_overdue(job)
-            self._tried.add(job.id)
+        """The policy would start this job and no device admits it: once it is overdue, it has devices reserved in its turn."""
+        usable = next((reservation for reservation in self.overdue if self._may_use(job, reservation)), None)
+        if usable is not None:
+            self._tried.add(usable.job)
+        elif self._is_overdue(job):
+            self._reserve_in_turn(job)
 
     def reserve_for_preemption(self, job: Job, devices: Collection[DeviceId]) -> None:
         """Reserve the devices that a policy makes room on for this job, unless they cannot be had together."""
@@ -103,15 +111,18 @@ class Reservations:
                 # A reservation for a job that the policy does not even try would keep devices empty for nothing.
                 job = self._state.jobs[reservation.job]
                 tried = job.id in self._tried or self._cache.was_put_off(scheduling_class(job))
-                useless = not tried or self._comes_later(job)
+                useless = not tried or self._comes_later(job) or len(reservation.devices) < job.device_count
             else:
                 # The devices were empty, so the policy could start the job on them in this pass.
                 useless = not any(self._state.residents.get(device) for device in reservation.devices)
             if useless or reservation.job in placed:
                 self._drop(reservation.job)
-        before = self._state.reservations
-        yield from (EndReservation(job) for job in before if job not in self.by_job and job not in placed)
-        yield from (Reserve(new) for job, new in self.by_job.items() if before.get(job) != new)
+        before, after = self._state.reservations, self.by_job
+        for job_id, old in before.items():
+            # One that was dropped and made again first lets its devices go: another may have got them.
+            if job_id not in placed and (job_id not in after or (job_id in self._dropped and after[job_id] != old)):
+                yield EndReservation(job_id)
+        yield from (Reserve(new) for job_id, new in after.items() if before.get(job_id) != new)
 
     def _may_use(self, job: Job, reservation: Reservation) -> bool:
         """Whether this job may have the devices of a reservation.
@@ -125,42 +136,140 @@ class Reservations:
         return scheduling_class(job) == scheduling_class(self._state.jobs[reservation.job])
 
     def _is_overdue(self, job: Job) -> bool:
-        """Whether the job waited beyond its patience, and devices that are drained for it could serve it."""
-        waited_s = self._now - job.waits_since
-        if waited_s <= self._limits.patience_s or self._comes_later(job) or job.id in self.by_job:
+        """Whether the job waited beyond its patience, and nothing says yet that devices are not reserved for such jobs now."""
+        if self._now - job.waits_since <= self._limits.patience_s or self._comes_later(job) or job.id in self.by_job:
             return False
-        # By its own device-time, on the class of devices where that is shortest: a job that will hold devices for long may wait
-        # for long.
-        forecasts = (self._cache.forecast_alone(job, d) for d in self._cache.device_index.device_classes.values())
-        durations = [forecast.duration_p50_s for forecast in forecasts if forecast.duration_p50_s is not None]
-        if waited_s <= self._limits.patience_ratio * job.device_count * min(durations, default=0.0):
+        if self._need(job) in self._turned_down or self._cache.never_fits(job) is not None:
             return False
-        return self._need(job) not in self._undrainable and self._cache.never_fits(job) is None
+        return is_beyond_patience(job, self._cache, self._limits, self._now)
 
     def _comes_later(self, job: Job) -> bool:
         """Whether jobs of others come first until it has waited longer."""
         return self._now - job.waits_since < self.after_s.get(job.owner, 0.0)
 
     def _review(self) -> None:
-        """Begin a pass: choose the devices of an overdue job again, and drop preemptions that were overtaken."""
-        for job_id, reservation in list(self.by_job.items()):
+        """Begin a pass: choose the devices of overdue jobs again, and drop preemptions that were overtaken."""
+        for job_id, reservation in sorted(self.by_job.items()):
             if reservation.reason is ReservationReason.OVERDUE:
-                self._reserve_for_overdue(self._state.jobs[job_id])
+                job = self._state.jobs[job_id]
+                devices = self._drain(job, (device for device in self._pool(job) if self.is_open_to(job, device)))
+                if devices is None:
+                    self._drop(job_id)
+                else:
+                    self._set(Reservation(job_id, devices, ReservationReason.OVERDUE))
             elif any(a.stopping is None for device in reservation.devices for a in self._state.residents_of(device)):
                 # Something else than the jobs being stopped runs there, so the devices will not become empty.
                 self._drop(job_id)
 
-    def _reserve_for_overdue(self, job: Job) -> None:
-        snapshots, own = self._cache.device_index.snapshots, self.by_job.get(job.id)
+    def _reserve_in_turn(self, job: Job) -> None:
+        """Reserve devices for an overdue job, unless others that could use the same ones have their turn before it."""
+        rivals = [rival for rival in self.overdue if self._are_rivals(job, rival)]
+        devices = None
+        if all(is_clearly_less(self._least_patience_s(job), self._drained_in_s(rival.devices)) for rival in rivals):
+            pool = self._pool(job)
+            devices = self._beside(job, pool, rivals) or self._before(job, pool, rivals)
+        if devices is None:
+            self._turned_down.add(self._need(job))
+            self._in_line.append(job)
+            return
+        for rival in rivals:
+            self._give_up(rival, devices)
+        self._set(Reservation(job.id, devices, ReservationReason.OVERDUE))
+        self._tried.add(job.id)
+
+    def _are_rivals(self, job: Job, reservation: Reservation) -> bool:
+        """Whether the job could use devices that are reserved, and wait for."""
+        if not self._given.isdisjoint(reservation.devices):
+            return False
+        return any(self._would_admit(job, device) for device in reservation.devices)
+
+    def _least_patience_s(self, job: Job) -> float:
+        """How long the drain of a rival has to take at least: most jobs that wait for their turn need no further look."""
+        lasts_s = longest_s(job, self._cache)
+        return min(
+            own_patience_s(job, self._cache, self._limits), self._limits.patience_s if lasts_s is None else lasts_s
+        )
+
+    def _beside(
+        self, job: Job, pool: AbstractSet[DeviceId], rivals: Iterable[Reservation]
+    ) -> tuple[DeviceId, ...] | None:
+        """Devices that are not reserved, where those that are would keep the job waiting for clearly longer than its patience;
+        None where there are too few."""
+        devices = self._drain(job, (device for device in pool if self.is_open_to(job, device)))
+        if devices is None or not self._ends_before_those_in_line(job, pool, devices):
+            return None
+        waits_s = self._drained_in_s(devices) + own_patience_s(job, self._cache, self._limits)
+        long = all(is_clearly_less(waits_s, self._drained_in_s(rival.devices)) for rival in rivals)
+        return devices if long else None
+
+    def _before(
+        self, job: Job, pool: AbstractSet[DeviceId], rivals: Iterable[Reservation]
+    ) -> tuple[DeviceId, ...] | None:
+        """Devices of which the job can let go again before others that wait for them could start; None where there are none."""
+        lasts_s = longest_s(job, self._cache)
+
+        def patience_s(rival: Reservation) -> float:
+            """How long the drain of a rival has to take so that the job may have its devices before."""
+            if lasts_s is not None:
+                return lasts_s
+            # It could take longer than the drain, so it has to come first in the policy's order as well.
+            return inf if rival.job in self._tried else self._limits.patience_s
+
+        patient = [rival for rival in rivals if is_clearly_less(patience_s(rival), self._drained_in_s(rival.devices))]
+        taken = {device for reservation in patient for device in reservation.devices}
+        devices = self._drain(job, (device for device in pool if device in taken or self.is_open_to(job, device)))
+        if devices is None or not self._ends_before_those_in_line(job, pool, devices):
+            return None
+        drained_s = self._drained_in_s(devices)
+        ends_s = ((drained_s + patience_s(rival), self._drained_in_s(rival.devices)) for rival in rivals)
+        return devices if all(is_clearly_less(done_s, least_s) for done_s, least_s in ends_s) else None
+
+    def _ends_before_those_in_line(self, job: Job, pool: AbstractSet[DeviceId], devices: Collection[DeviceId]) -> bool:
+        """Whether it delays no job that was tried before it and waits for its turn."""
+        ahead = [
+            best for other in self._in_line if not pool.isdisjoint(self._pool(other)) if (best := self._best(other))
+        ]
+        lasts_s = longest_s(job, self._cache) if ahead else None
+        done_s = inf if lasts_s is None else self._drained_in_s(devices) + lasts_s
+        return all(is_clearly_less(done_s, self._drained_in_s(best)) for best in ahead)
+
+    def _best(self, job: Job) -> tuple[DeviceId, ...] | None:
+        """The devices that the job would have drained if no others were."""
+        return self._drain(job, self._pool(job))
+
+    def _drained_in_s(self, devices: Iterable[DeviceId]) -> float:
+        """In how many seconds these devices are expected to be empty."""
+        return max((self._remaining_s(a) for device in devices for a in self._state.residents_of(device)), default=0.0)
+
+    def _remaining_s(self, attempt: Attempt) -> float:
+        return remaining_s(attempt, self._state.jobs[attempt.id.job], self._now)
+
+    def _drain(self, job: Job, devices: Iterable[DeviceId]) -> tuple[DeviceId, ...] | None:
+        snapshots = self._cache.device_index.snapshots
+        return devices_to_drain(job, (snapshots[device] for device in devices), self._remaining_s)
+
+    def _pool(self, job: Job) -> AbstractSet[DeviceId]:
+        """The devices that could serve the job once they are empty, those that are reserved for other overdue jobs too."""
+        reserved = self._cache.device_index.reserved
         with_room = (row[:count] for row, count in zip(self._emptied.values(), self._room_for(job), strict=True))
-        near = (device for _, device in chain.from_iterable(with_room) if device not in self._given)
-        devices = devices_to_drain(job, (snapshots[device] for device in near if self.could_serve(job, device)))
-        if devices is not None:
-            self._set(Reservation(job.id, devices, ReservationReason.OVERDUE))
-        else:
-            self._undrainable.add(self._need(job))
-            if own is not None:
-                self._drop(job.id)
+        return {
+            device
+            for _, device in chain.from_iterable(with_room)
+            if device not in self._given
+            and (
+                device not in reserved
+                or reserved[device].reason is ReservationReason.OVERDUE
+                or reserved[device].job == job.id
+            )
+            and self._would_admit(job, device)
+        }
+
+    def _would_admit(self, job: Job, device: DeviceId) -> bool:
+        if self._booked.refusal(job, device) is not None:
+            return False
+        snapshot = self._cache.device_index.snapshots[device]
+        alone = self._cache.forecast_alone(job, snapshot.device)
+        return refusal(job, alone, snapshot.emptied, self._limits) is None
 
     def _need(self, job: Job) -> object:
         """What decides on which devices the job could start once they are empty: where some are booked, its whole class."""
@@ -182,9 +291,20 @@ class Reservations:
         return tuple(bisect_left(row, (tolerated[model] + 1, "")) for model, row in self._emptied.items())
 
     def _set(self, reservation: Reservation) -> None:
+        # The last made comes last: it may have devices that others have let go.
+        self.by_job.pop(reservation.job, None)
         self.by_job[reservation.job] = reservation
         self._cache.device_index.reserve(self.by_job.values())
 
+    def _give_up(self, reservation: Reservation, devices: Collection[DeviceId]) -> None:
+        """Let another job have these devices. The others stay closed until the end of the pass, as to all tried before in it."""
+        left = tuple(device for device in reservation.devices if device not in devices)
+        if not left:
+            self._drop(reservation.job)
+        elif len(left) < len(reservation.devices):
+            self._set(replace(reservation, devices=left))
+
     def _drop(self, job: JobId) -> None:
         del self.by_job[job]
+        self._dropped.add(job)
         self._cache.device_index.reserve(self.by_job.values())

@@ -19,9 +19,21 @@ from gpuq.core.state.job import ACTIVE, ENDED, WAITING, Job, JobId, JobState
 from gpuq.core.state.quota import Account
 
 # Jobs of one class get the same verdict from every device: they have the same forecasts and the same requirements. Owner and time
-# limit count because of bookings, and with `preemptible` because of devices that are given back.
+# limit count because of bookings, with `preemptible` because of devices that are given back, and `tried` because of trials.
 SchedulingClass = tuple[
-    str, str, bool, float | None, int | None, int, int | None, int, str, float | None, bool, DeviceConstraints | None
+    str,
+    str,
+    bool,
+    float | None,
+    int | None,
+    int,
+    int | None,
+    int,
+    str,
+    float | None,
+    bool,
+    bool,
+    DeviceConstraints | None,
 ]
 # A policy that orders jobs by priority, owner and age needs to look only at the oldest job of each group. Quotas, and the limit
 # of an array, hold for all jobs of a group alike.
@@ -330,6 +342,7 @@ def scheduling_class(job: Job) -> SchedulingClass:
         job.owner,
         job.time_limit_s,
         job.preemptible,
+        job.tried,
         job.constraints,
     )
 

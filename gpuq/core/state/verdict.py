@@ -35,6 +35,7 @@ class Rule(StrEnum):
     BOOKED = "Booked"
     TIME_LEFT = "TimeLeft"
     RESERVED = "Reserved"
+    BEHIND = "Behind"
     NEVER_FITS = "NeverFits"
     NO_DEVICES = "NoDevices"
     POSTPONED = "Postponed"

@@ -10,7 +10,7 @@ from gpuq.core.state.attempt import Attempt, served_s
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import QueueOrder, Rank, Ranking
-from gpuq.policies.lists.preemption import Preempting
+from gpuq.policies.lists.preemption import preempting
 from gpuq.policies.lists.size import Sizes
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
@@ -101,7 +101,7 @@ def least_attained(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 -
     Theirs chooses thresholds by trace and promotes starved jobs; here thresholds are `THRESHOLDS_S` and no job is promoted. A
     stopped job loses the world's `restart_s`.
     """
-    stops = Preempting(lambda context: ByAttained(context, THRESHOLDS_S))
+    stops = preempting(lambda context: ByAttained(context, THRESHOLDS_S))
     policy = list_scheduler(least_attained_order(THRESHOLDS_S), preemption=stops)
     return Candidate("least-attained-preemptive", policy, exclusive(limits), submit=preemptible)
 
@@ -110,6 +110,6 @@ def shortest_remaining(world: World, limits: Limits) -> Candidate:
     """A bound, not a rival: the least device-time left first, by the true durations, and any job is stopped for a shorter
     one.
     """
-    policy = list_scheduler(least_left(), preemption=Preempting(ByLeft))
+    policy = list_scheduler(least_left(), preemption=preempting(ByLeft))
     name = "oracle-shortest-remaining-first"
     return Candidate(name, policy, exclusive(limits), lambda _: Oracle(world), submit=preemptible)

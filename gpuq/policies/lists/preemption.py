@@ -16,7 +16,7 @@ from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.scheduling.spread import cheapest_hosts
 from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
-from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.reservation import ReservationReason
 from gpuq.policies.lists.order import Rank, aged_priority
 from gpuq.settings import Scheduling
@@ -63,28 +63,16 @@ class PreemptionRank(Protocol):
         ...
 
 
-class Preempting:
-    """Stops attempts that a waiting job outranks.
-
-    Remembers from pass to pass the jobs for which devices were freed in vain: they became empty and still did not admit the job.
-    No attempt is stopped a second time for such a job.
-    """
-
-    def __init__(self, rank: Callable[[SchedulingContext], PreemptionRank]) -> None:
-        self._rank = rank
-        self._in_vain: set[JobId] = set()
-
-    def __call__(self, context: SchedulingContext) -> PreemptionPass:
-        """The rule for one pass."""
-        self._in_vain &= context.state.index.waiting.keys()
-        return _PreemptingPass(context, self._rank(context), self._in_vain)
+def preempting(rank: Callable[[SchedulingContext], PreemptionRank]) -> Preemption:
+    """Preemption that stops attempts which a waiting job outranks."""
+    return lambda context: _PreemptingPass(context, rank(context))
 
 
 def for_priority(scheduling: Scheduling) -> Preemption:
-    """Preemption for a higher priority, if it is wanted. A new object for each policy, because it keeps state."""
+    """Preemption for a higher priority, if it is wanted."""
     if not scheduling.preemption:
         return no_preemption
-    return Preempting(lambda context: ByPriority(context, scheduling.ageing_s))
+    return preempting(lambda context: ByPriority(context, scheduling.ageing_s))
 
 
 class _Victim(NamedTuple):
@@ -102,8 +90,8 @@ class _Victim(NamedTuple):
 
 
 class _PreemptingPass:
-    def __init__(self, context: SchedulingContext, rank: PreemptionRank, in_vain: set[JobId]) -> None:
-        self._context, self._rank, self._in_vain = context, rank, in_vain
+    def __init__(self, context: SchedulingContext, rank: PreemptionRank) -> None:
+        self._context, self._rank = context, rank
         jobs = context.state.jobs
         self._ranks: dict[AttemptId, Rank] = {}
         for attempt in context.state.attempts.values():
@@ -120,15 +108,13 @@ class _PreemptingPass:
                 continue
             job = self._context.state.jobs[job_id]
             yield Proposal(job, tuple(self._context.state.devices[device] for device in reservation.devices))
-            if not self._context.placed(job):
-                self._in_vain.add(job_id)
 
     def evictions(self, job: Job) -> Iterator[Eviction]:
         # Most jobs outrank no running attempt: this check spares them the search.
-        if self._highest is None or not self._rank.waiting(job) < self._highest:
+        if self._highest is None or not self._rank.waiting(job) < self._highest or self._context.over_quota(job):
             return
         reserved = self._context.reservations.get(job.id)
-        if job.id in self._in_vain or (reserved is not None and reserved.reason is ReservationReason.PREEMPTION):
+        if reserved is not None and reserved.reason is ReservationReason.PREEMPTION:
             return
         victims = self._cheapest(job)
         devices = tuple(victim.device for victim in victims)

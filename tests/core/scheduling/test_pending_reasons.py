@@ -20,6 +20,14 @@ def test_a_reason_is_said_once_not_every_second() -> None:
     assert len([a for a in play.done if isinstance(a, SetPendingReason)]) == said
 
 
+def test_devices_that_were_just_given_to_jobs_count_as_busy() -> None:
+    play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")))
+    play.happen(Submitted(a_job(1)), Submitted(a_job(2)), Submitted(a_job(3, device_count=2))).settle()
+    verdict = play.verdict(3)
+    assert verdict is not None
+    assert (verdict.rule, dict(verdict.numbers)["busy_devices"]) == (Rule.RESOURCES, 2)
+
+
 def test_a_reason_stays_as_long_as_its_device_would_say_the_same() -> None:
     play = Playbook().forecast("kind", a_forecast(80, 4)).forecast("light", a_forecast(70, 4))
     devices = (a_device("gpu0"), a_device("gpu1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking, BookingId
+from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import DeviceId, Reading
 from gpuq.core.state.events import BookingMade, CancelRequested, HoldRequested, Submitted
 from gpuq.core.state.job import JobId
@@ -104,6 +106,64 @@ def test_only_one_overdue_job_has_a_reservation_at_a_time() -> None:
         play.happen(Submitted(a_job(number, kind="heavy", max_slowdown=1 + number / 100, submitted_at=play.now)))
     play.settle().happen(after=700).settle()
     assert len(reserved(play)) == 1
+
+
+FOUR = tuple(a_device(f"gpu{number}") for number in range(4))
+HOUR_S = 3600.0
+
+
+def beside_a_long_job(**waits: object) -> Playbook:
+    """Job 1 runs on gpu0 for a month, jobs 2 to 4 run on the other devices for an hour each. Job 5 waits for devices with gpu0
+    for longer than its patience."""
+    limits = Limits(residents_per_device=1, patience_s=600, patience_ratio=0, stale_after_s=1e9)
+    play = Playbook(limits).happen(a_report(*FOUR))
+    for kind, hours in (("month", 720), ("hour", 1)):
+        seconds = hours * HOUR_S
+        play.forecast(kind, a_forecast(90, 1, duration_p50_s=seconds, duration_p90_s=seconds))
+    for number in range(1, 5):
+        kind = "month" if number == 1 else "hour"
+        play.happen(Submitted(a_job(number, kind=kind, submitted_at=play.now))).settle()
+        play.happen(a_start(number, at=play.now))
+    play.happen(Submitted(a_job(5, kind="hour", owner="dan", submitted_at=play.now, **waits))).settle()
+    return play.happen(after=700).settle()
+
+
+def test_a_job_that_waits_for_a_long_drain_keeps_no_other_from_its_turn() -> None:
+    play = beside_a_long_job(constraints=DeviceConstraints(devices=(DeviceId("gpu0"),)))
+    assert reserved(play) == {5: ("gpu0",)}
+    play.happen(Submitted(a_job(6, kind="hour", owner="ann", device_count=2, submitted_at=play.now))).settle()
+    assert reserved(play.happen(after=700).settle()) == {5: ("gpu0",), 6: ("gpu1", "gpu2")}
+
+    play.happen(Submitted(a_job(7, kind="hour", owner="eve", submitted_at=play.now))).settle()
+    assert reserved(play.happen(after=700).settle()) == {5: ("gpu0",), 6: ("gpu1", "gpu2")}, "one after the other"
+
+
+def test_devices_that_wait_for_a_long_drain_are_had_before_by_a_job_that_will_have_ended() -> None:
+    """gpu1 would be idle for a month. Job 6 has it before, and then jobs 5 and 7 wait in turn again."""
+    play = beside_a_long_job(
+        constraints=DeviceConstraints(devices=(DeviceId("gpu0"), DeviceId("gpu1"))), device_count=2
+    )
+    assert reserved(play) == {5: ("gpu0", "gpu1")}
+    play.happen(Submitted(a_job(6, kind="hour", owner="ann", device_count=3, submitted_at=play.now))).settle()
+    play.happen(
+        Submitted(a_job(7, kind="month", owner="eve", device_count=3, submitted_at=play.now)), after=700
+    ).settle()
+    assert reserved(play) == {6: ("gpu1", "gpu2", "gpu3")}
+
+    play.happen(*(an_exit(number) for number in (2, 3, 4)), after=700).settle()
+    assert play.launched()[6].startswith("gpu1")
+    assert reserved(play) == {5: ("gpu0", "gpu1")}, "nor has job 7 those: it would keep them for longer"
+
+
+def test_jobs_that_can_have_different_devices_only_do_not_wait_for_each_other() -> None:
+    others = [a_device(f"b{number}", host="b", type="B") for number in range(2)]
+    play = Playbook(replace(PATIENT, residents_per_device=1)).happen(a_report(*FOUR[:2]), a_report(*others, host="b"))
+    for number in range(1, 5):
+        play.happen(Submitted(a_job(number, submitted_at=play.now))).settle()
+    for number, type_ in ((5, "A"), (6, "B"), (7, "A")):
+        wish = DeviceConstraints(types=(type_,))
+        play.happen(Submitted(a_job(number, kind=f"kind{number}", constraints=wish, submitted_at=play.now)))
+    assert reserved(play.settle().happen(after=700).settle()) == {5: ("gpu0",), 6: ("b0",)}
 
 
 def test_no_reservation_is_made_for_a_job_that_fits_nowhere() -> None:

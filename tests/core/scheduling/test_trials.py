@@ -106,6 +106,12 @@ def test_the_load_rule_alone_does_not_keep_a_pair_from_being_tried() -> None:
     assert tried(submit(full("old").forecast("new", replace(busy, pairs=()), beside=("old",)))) == []
 
 
+def test_a_job_that_was_tried_and_waits_again_does_not_keep_those_like_it_from_a_trial() -> None:
+    play = full("old")
+    play.happen(Submitted(a_job(8, kind="new", tried=True, preemptible=True, submitted_at=play.now)))
+    assert tried(submit(play)) == [9]
+
+
 @pytest.mark.parametrize("evidence", [PARTLY, LEARNED])
 def test_what_was_learned_of_others_is_no_evidence_of_the_pair(evidence: str) -> None:
     play = full("old").forecast("new", pair("old", evidence=evidence), beside=("old",))

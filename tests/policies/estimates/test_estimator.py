@@ -77,8 +77,10 @@ def test_with_all_devices_taken_the_estimate_is_when_something_ends() -> None:
 
 
 def test_an_idle_device_that_is_reserved_is_promised_to_no_other_job() -> None:
+    """Nor may job 4 have it before the gang, for which the other device is busy: it takes longer than that."""
     gang = arrival(3, 0.1, devices=2)
-    estimates, waited = simulated(arrival(1, 0.0, 9.0), arrival(2, 0.0, 2.0), gang, arrival(4, 3.0), patience_s=HOUR)
+    last = arrival(4, 3.0, 7.0)
+    estimates, waited = simulated(arrival(1, 0.0, 9.0), arrival(2, 0.0, 2.0), gang, last, patience_s=HOUR)
     assert waited[JobId(4)] == 7 * HOUR
     assert estimates[JobId(4)].p50_s > 2 * HOUR
 

@@ -7,6 +7,7 @@ import pytest
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import Event, HostDrained, Submitted
+from gpuq.core.state.verdict import Rule
 from gpuq.policies.lists.backfill import NAMED
 from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import ARRIVAL
@@ -88,3 +89,14 @@ def test_job_that_fits_no_device_blocks_no_other(backfill: str) -> None:
     play.happen(Submitted(a_job(1, device_count=9)), Submitted(a_job(2))).settle()
 
     assert play.launched() == {2: "gpu0"}
+
+
+@pytest.mark.parametrize("backfill", ["strict", "easy"])
+def test_a_job_that_is_kept_back_beside_an_idle_device_says_so(backfill: str) -> None:
+    play = a_gang_waits(backfill).happen(Submitted(a_job(3, kind="long"))).settle()
+    assert play.reason(2) is Rule.RESOURCES
+    assert play.reason(3) is Rule.BEHIND
+
+    play.happen(an_exit(1)).settle()
+    assert 2 in play.launched()
+    assert play.reason(3) is not Rule.BEHIND, "both devices are busy"

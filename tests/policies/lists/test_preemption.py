@@ -10,8 +10,9 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Stop
 from gpuq.core.state.attempt import Ending, StopReason
 from gpuq.core.state.edit import JobEdit
-from gpuq.core.state.events import CancelRequested, JobEdited, Submitted
+from gpuq.core.state.events import CancelRequested, Event, JobEdited, QuotaRemoved, QuotaSet, Submitted
 from gpuq.core.state.job import JobId
+from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.policies.lists import preemption
 from gpuq.policies.lists.packed import make
 from gpuq.settings import Scheduling
@@ -136,6 +137,49 @@ def test_stopped_job_does_not_stop_its_preemptor() -> None:
 
     assert stopped(play) == [2]
     assert play.reason(2) is not None
+
+
+def ann_is_limited(*changes: Event, **of: object) -> Playbook:
+    """Four preemptible jobs run, and ann has four jobs of a higher priority, 11 to 14, of which one may run at a time."""
+    play = Playbook(EXCLUSIVE, make(Scheduling(preemption=True))).happen(
+        a_report(*(a_device(f"gpu{number}") for number in range(4))), *changes
+    )
+    for number in range(1, 5):
+        play.happen(Submitted(a_job(number, preemptible=True))).settle().happen(a_start(number, at=play.now))
+    jobs = (a_job(number, kind=f"kind{number}", owner="ann", priority=5, **of) for number in range(11, 15))
+    return play.happen(*map(Submitted, jobs)).settle()
+
+
+ANN = Account(QuotaScope.USER, "ann")
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        ann_is_limited(QuotaSet(Quota(ANN, running_devices=1), "root")),
+        ann_is_limited(array=JobId(11), most_at_once=1),
+    ],
+    ids=["quota", "array"],
+)
+def test_no_more_jobs_are_stopped_than_a_quota_or_an_array_has_room_for(play: Playbook) -> None:
+    assert len(stopped(play)) == 1
+    victim = stopped(play)[0]
+    play.happen(an_exit(victim, Ending.STOPPED)).settle()
+    assert [job for job in play.launched() if job > 10] == [11]
+
+    play.happen(a_start(11, at=play.now), an_exit(11)).settle()
+    assert [job for job in play.launched() if job > 10] == [11, 12], "and the next begins where the first has ended"
+
+
+def test_jobs_kept_back_by_a_quota_stop_others_once_it_is_raised_as_after_a_restart() -> None:
+    play = ann_is_limited(QuotaSet(Quota(ANN, running_devices=1), "root"))
+    (victim,) = stopped(play)
+    play.happen(QuotaSet(Quota(ANN, running_devices=0), "root"), an_exit(victim, Ending.STOPPED)).settle()
+    assert not [job for job in play.launched() if job > 10], "the device was freed in vain"
+    play.happen(a_start(victim, 2, at=play.now)).done.clear()
+
+    play.happen(QuotaRemoved(ANN, "root")).settle()
+    assert len(stopped(play)) == 4
 
 
 def test_preemption_is_off_by_default() -> None:
