@@ -148,9 +148,9 @@ class SchedulingContext:
         return self._reservations.by_job
 
     @property
-    def overdue_reservation(self) -> Reservation | None:
-        """The first reservation for a job that waited beyond its patience, if there is one."""
-        return next(iter(self._reservations.overdue), None)
+    def overdue_reservations(self) -> dict[JobId, Reservation]:
+        """The reservations for jobs that waited beyond their patience."""
+        return {reservation.job: reservation for reservation in self._reservations.overdue}
 
     def could_serve(self, job: Job, device: DeviceId) -> bool:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""

@@ -14,16 +14,16 @@ def is_beyond_patience(job: Job, cache: PassCache, limits: Limits, now: float) -
 
 
 def own_patience_s(job: Job, cache: PassCache, limits: Limits) -> float:
-    """`patience_s`, or several times its own device-time on the class of devices that it may have where that is shortest: a job that will hold
-    devices for long may wait for long."""
+    """`patience_s`, or several times its own device-time where that is shortest, of the classes of devices that it may have: a
+    job that will hold devices for long may wait for long."""
     forecasts = (cache.forecast_alone(job, device) for device in cache.classes_for(job))
     shortest_s = min((f.duration_p50_s for f in forecasts if f.duration_p50_s is not None), default=0.0)
     return max(limits.patience_s, limits.patience_ratio * job.device_count * shortest_s)
 
 
 def longest_s(job: Job, cache: PassCache) -> float | None:
-    """Within how many seconds nine of ten such jobs have ended on the class of devices that they may have where they take longest, and none runs
-    beyond its time limit; None where nothing is known."""
+    """Within how many seconds nine of ten such jobs have ended where they take longest, of the classes of devices that they may
+    have, and none runs beyond its time limit; None where nothing is known."""
     forecasts = (cache.forecast_alone(job, device) for device in cache.classes_for(job))
     percentiles = (f.duration_p50_s if f.duration_p90_s is None else f.duration_p90_s for f in forecasts)
     known = max((seconds for seconds in percentiles if seconds is not None), default=None)

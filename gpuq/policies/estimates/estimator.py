@@ -43,11 +43,11 @@ class EstimatorMemory:
 
 
 class _Holder(NamedTuple):
-    """A running attempt that keeps devices busy. After it, reserved ones are kept for another job."""
+    """A running attempt that keeps devices busy. `reserved_for`: the job for which they are kept after it."""
 
     pool: Pool
     devices: int
-    is_reserved: bool
+    reserved_for: JobId | None
     booked: tuple[Booking, ...]
     duration: Duration | None
     age_s: float
@@ -108,11 +108,10 @@ class StartTimeEstimator:
 
     def estimate(self, context: SchedulingContext, jobs: Iterable[Job]) -> dict[JobId, StartEstimate]:
         """Estimates for these jobs, as if only they waited. The same context gives the same estimates."""
-        reservation, now = context.overdue_reservation, context.now
-        first = None if reservation is None else context.state.jobs[reservation.job]
-        queue = [job for job in self.in_order(context, jobs) if first is None or job.id != first.id]
-        # A job with a reservation goes before all others.
-        ordered = queue if first is None else [first, *queue]
+        reserved, now = context.overdue_reservations, context.now
+        queue = [job for job in self.in_order(context, jobs) if job.id not in reserved]
+        # Jobs with a reservation go before all others.
+        ordered = [*(context.state.jobs[job] for job in reserved), *queue]
         constraints = dict.fromkeys(job.constraints for job in ordered if job.constraints)
         numbers = {one: number for number, one in enumerate(constraints)}
 
@@ -132,18 +131,17 @@ class StartTimeEstimator:
             }
             ends = [(holder, holder.left_s(typical, share, now)) for holder in holders]
             starts = dict.fromkeys(lasts_s, inf)
-            releases = [Release(left_s, one.pool, one.devices) for one, left_s in ends if not one.is_reserved]
-            if first is not None and reservation is not None:
+            releases = [Release(left_s, one.pool, one.devices) for one, left_s in ends if one.reserved_for is None]
+            for first, reservation in reserved.items():
                 # Nothing else may have the reserved devices before that job has started and ended.
-                starts[first.id] = max((left_s for holder, left_s in ends if holder.is_reserved), default=0.0)
+                starts[first] = max((left_s for holder, left_s in ends if holder.reserved_for == first), default=0.0)
                 pools = Counter(pool_of(context.state.devices[device]) for device in reservation.devices)
-                ends_s = starts[first.id] + lasts_s[first.id]
-                releases += [Release(ends_s, pool, count) for pool, count in pools.items()]
-            played = [job for job in queue if job.id not in over_quota]
-            numbered = (numbers[job.constraints] if job.constraints else None for job in played)
+                releases += [Release(starts[first] + lasts_s[first], pool, count) for pool, count in pools.items()]
+            played = [one for one in queue if one.id not in over_quota]
+            numbered = (numbers[one.constraints] if one.constraints else None for one in played)
             line = [Queued(j.per_host, lasts_s[j.id], j.host_count, n) for j, n in zip(played, numbered, strict=True)]
             found = replay(free, [*releases, *booked], line, skips=self._skips)
-            starts |= {job.id: start for job, start in zip(played, found, strict=True)}
+            starts |= {one.id: start for one, start in zip(played, found, strict=True)}
             replays.append(starts)
         factor, known = self.calibration.factor(context.now), all(holder.duration for holder in holders)
         estimates = {}
@@ -217,20 +215,20 @@ def _holders(context: SchedulingContext, pool_of: Callable[[Device], Pool]) -> l
         p50_s = attempt.forecast.duration_p50_s
         return inf if p50_s is None else max(context.now, _began(attempt) + p50_s)
 
-    devices: Counter[tuple[Attempt, Pool, bool, tuple[Booking, ...]]] = Counter()
+    devices: Counter[tuple[Attempt, Pool, JobId | None, tuple[Booking, ...]]] = Counter()
     for snapshot in context.snapshots:
         if snapshot.residents and snapshot.unusable in (None, Rule.STALE_READING):
             last, booked = max(snapshot.residents, key=expected_end), context.cache.device_index.booked
             bookings = tuple(booked.get(snapshot.device.id, ()))
-            devices[last, pool_of(snapshot.device), snapshot.reserved_for is not None, bookings] += 1
+            devices[last, pool_of(snapshot.device), snapshot.reserved_for, bookings] += 1
     found = []
     context.ask_alone(context.state.jobs[attempt.id.job] for attempt, *_ in devices)
-    for (attempt, pool, is_reserved, bookings), count in devices.items():
+    for (attempt, pool, reserved_for, bookings), count in devices.items():
         # What is forecast of its job now, else what was when it was launched.
         launch = forecast_duration(attempt.forecast.duration_p50_s, attempt.forecast.duration_p90_s)
         duration = _forecast(context, context.state.jobs[attempt.id.job]) or launch
         age_s = max(0.0, context.now - _began(attempt))
-        found.append(_Holder(pool, count, is_reserved, bookings, duration, age_s))
+        found.append(_Holder(pool, count, reserved_for, bookings, duration, age_s))
     return found
 
 
