@@ -25,7 +25,7 @@ from gpuq.core.state.job import ACTIVE, WAITING, Job, JobId
 from gpuq.core.state.verdict import Rule
 from gpuq.policies.estimates.calibration import CalibrationMemory, StartCalibration, StartEstimate, calibrated
 from gpuq.policies.estimates.durations import Duration, forecast_duration, typical_duration
-from gpuq.policies.estimates.replay import Pool, Queued, Release, replay
+from gpuq.policies.estimates.replay import DevicePool, Queued, Release, replay
 from gpuq.policies.lists.order import tiers_of_owners
 from gpuq.policies.lists.size import Sizes
 from gpuq.settings import Scheduling
@@ -45,7 +45,7 @@ class EstimatorMemory:
 class _Holder(NamedTuple):
     """A running attempt that keeps devices busy. `reserved_for`: the job for which they are kept after it."""
 
-    pool: Pool
+    pool: DevicePool
     devices: int
     reserved_for: JobId | None
     booked: tuple[Booking, ...]
@@ -115,9 +115,9 @@ class StartTimeEstimator:
         constraints = dict.fromkeys(job.constraints for job in ordered if job.constraints)
         numbers = {one: number for number, one in enumerate(constraints)}
 
-        def pool_of(device: Device) -> Pool:
+        def pool_of(device: Device) -> DevicePool:
             met = (number for one, number in numbers.items() if device.id in context.cache.allowed(one))
-            return Pool(device.host, tuple(met))
+            return DevicePool(device.host, tuple(met))
 
         holders, (free, booked) = _holders(context, pool_of), _free(context, pool_of)
         typical = typical_duration(self._ended_s, (holder.age_s for holder in holders))
@@ -171,9 +171,11 @@ def estimator_of(scheduling: Scheduling, learned: EstimatorMemory | None = None)
     return StartTimeEstimator(overtaking=overtaking, skips=not strict, floods_last=floods_last, learned=learned)
 
 
-def _free(context: SchedulingContext, pool_of: Callable[[Device], Pool]) -> tuple[dict[Pool, int], list[Release]]:
+def _free(
+    context: SchedulingContext, pool_of: Callable[[Device], DevicePool]
+) -> tuple[dict[DevicePool, int], list[Release]]:
     """How many devices are free now, and those that will be when a booking is over."""
-    free, later = Counter[Pool](), Counter[tuple[float, Pool]]()
+    free, later = Counter[DevicePool](), Counter[tuple[float, DevicePool]]()
     for snapshot in context.snapshots:
         device = snapshot.device
         busy = snapshot.residents or snapshot.unusable is not None or snapshot.reserved_for is not None
@@ -205,7 +207,7 @@ def _over_quota(context: SchedulingContext, ordered: Iterable[Job]) -> set[JobId
     return found
 
 
-def _holders(context: SchedulingContext, pool_of: Callable[[Device], Pool]) -> list[_Holder]:
+def _holders(context: SchedulingContext, pool_of: Callable[[Device], DevicePool]) -> list[_Holder]:
     """Of the residents of a shared device, the one that is expected to stay longest: until then the device is not idle.
 
     Those of devices that take no job are left out, since another gets nothing by their end. A silent host is expected back.
@@ -215,7 +217,7 @@ def _holders(context: SchedulingContext, pool_of: Callable[[Device], Pool]) -> l
         p50_s = attempt.forecast.duration_p50_s
         return inf if p50_s is None else max(context.now, _began(attempt) + p50_s)
 
-    devices: Counter[tuple[Attempt, Pool, JobId | None, tuple[Booking, ...]]] = Counter()
+    devices: Counter[tuple[Attempt, DevicePool, JobId | None, tuple[Booking, ...]]] = Counter()
     for snapshot in context.snapshots:
         if snapshot.residents and snapshot.unusable in (None, Rule.STALE_READING):
             last, booked = max(snapshot.residents, key=expected_end), context.cache.device_index.booked

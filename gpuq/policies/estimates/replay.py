@@ -17,7 +17,7 @@ from typing import NamedTuple
 from gpuq.core.state.device import HostId
 
 
-class Pool(NamedTuple):
+class DevicePool(NamedTuple):
     """Devices of a host that the same jobs may have. `meets`: numbers of the constraints that they meet."""
 
     host: HostId
@@ -37,12 +37,12 @@ class Release(NamedTuple):
     """Devices that become free."""
 
     in_s: float
-    pool: Pool
+    pool: DevicePool
     devices: int
 
 
 def replay(
-    free: Mapping[Pool, int], releases: Iterable[Release], queue: Sequence[Queued], *, skips: bool
+    free: Mapping[DevicePool, int], releases: Iterable[Release], queue: Sequence[Queued], *, skips: bool
 ) -> list[float]:
     """Seconds until each job of the queue starts, in the same order; infinity for one that never does.
 
@@ -66,12 +66,12 @@ class _Run:
     only the first can be the next to start."""
 
     def __init__(
-        self, free: Mapping[Pool, int], releases: Iterable[Release], queue: Sequence[Queued], skips: bool
+        self, free: Mapping[DevicePool, int], releases: Iterable[Release], queue: Sequence[Queued], skips: bool
     ) -> None:
         self._queue, self._skips = queue, skips
         self.events = list(releases)
         heapify(self.events)
-        self.idle: dict[HostId, dict[Pool, int]] = {}
+        self.idle: dict[HostId, dict[DevicePool, int]] = {}
         for pool, count in (*dict.fromkeys((release.pool for release in self.events), 0).items(), *free.items()):
             self.idle.setdefault(pool.host, {})[pool] = count
         self.starts = [inf] * len(queue)
@@ -94,7 +94,7 @@ class _Run:
                 return True
         return False
 
-    def _pools_for(self, job: Queued, host: HostId) -> list[Pool]:
+    def _pools_for(self, job: Queued, host: HostId) -> list[DevicePool]:
         """The pools of a host that together have devices for the job, first those that meet the fewest constraints; none where
         they have too few."""
         idle = self.idle[host]
@@ -102,7 +102,7 @@ class _Run:
         enough = sum(idle[pool] for pool in fitting) >= job.devices
         return sorted(fitting, key=lambda pool: (len(pool.meets), pool)) if enough else []
 
-    def _take(self, job: Queued, pools: Iterable[Pool], now: float) -> None:
+    def _take(self, job: Queued, pools: Iterable[DevicePool], now: float) -> None:
         wanted = job.devices
         for pool in pools:
             taken = min(wanted, self.idle[pool.host][pool])

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuq.core.state.device import HostId
-from gpuq.policies.estimates.replay import Pool, Queued, Release, replay
+from gpuq.policies.estimates.replay import DevicePool, Queued, Release, replay
 
-HOST = Pool(HostId("h"))
+HOST = DevicePool(HostId("h"))
 
 
 def queued(devices: int = 1, duration_s: float = 100.0) -> Queued:
@@ -30,8 +30,8 @@ def test_a_gang_waits_for_all_its_devices_and_others_pass_it_if_the_policy_skips
 
 
 def test_the_devices_of_a_gang_are_on_one_host() -> None:
-    hosts = {Pool(HostId("a")): 1, Pool(HostId("b")): 1}
-    assert replay(hosts, [Release(70.0, Pool(HostId("b")), 1)], [queued(devices=2)], skips=True) == [70.0]
+    hosts = {DevicePool(HostId("a")): 1, DevicePool(HostId("b")): 1}
+    assert replay(hosts, [Release(70.0, DevicePool(HostId("b")), 1)], [queued(devices=2)], skips=True) == [70.0]
 
 
 def test_a_job_that_no_host_can_hold_never_starts() -> None:
@@ -39,25 +39,25 @@ def test_a_job_that_no_host_can_hold_never_starts() -> None:
 
 
 def test_a_job_waits_for_devices_that_it_may_have_while_others_are_free() -> None:
-    slow, fast = Pool(HostId("a")), Pool(HostId("b"), (0,))
+    slow, fast = DevicePool(HostId("a")), DevicePool(HostId("b"), (0,))
     queue = [queued(), queued()._replace(constraint=0)]
     assert replay({slow: 1}, [Release(900.0, fast, 1)], queue, skips=True) == [0.0, 900.0]
 
 
 def test_a_gang_gets_all_devices_of_a_host_whatever_others_ask_of_them() -> None:
-    named, others = Pool(HostId("h"), (0,)), Pool(HostId("h"))
+    named, others = DevicePool(HostId("h"), (0,)), DevicePool(HostId("h"))
     queue = [queued(devices=3, duration_s=50.0), queued()._replace(constraint=0)]
     assert replay({named: 1, others: 2}, [], queue, skips=True) == [0.0, 50.0]
 
 
 def test_a_job_takes_first_what_fewer_others_may_have() -> None:
-    named, others = Pool(HostId("h"), (0,)), Pool(HostId("h"))
+    named, others = DevicePool(HostId("h"), (0,)), DevicePool(HostId("h"))
     assert replay({named: 1, others: 1}, [], [queued(), queued()._replace(constraint=0)], skips=True) == [0.0, 0.0]
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=8), st.integers(1, 3))
 def test_in_strict_order_no_job_starts_before_an_earlier_one(devices: list[int], hosts: int) -> None:
-    idle = {Pool(HostId(f"h{n}")): 3 for n in range(hosts)}
+    idle = {DevicePool(HostId(f"h{n}")): 3 for n in range(hosts)}
     starts = replay(idle, [], [queued(devices=count) for count in devices], skips=False)
     assert starts == sorted(starts)
 
