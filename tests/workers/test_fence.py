@@ -226,6 +226,15 @@ def test_a_folder_made_again_after_it_was_removed_is_another_ones(host: Host) ->
             assert not is_ours
 
 
+def test_an_attempt_that_the_record_did_not_let_start_is_none_that_the_host_could_not_start(host: Host) -> None:
+    """It was cancelled before its claim, and its folder was seen during that."""
+    host.record.specs.clear()
+    host.record.before = lambda: asyncio.run(host.watch.look())
+    host.launch()
+    host.look_long()
+    assert (host.events(), host.watch.no_starts(), host.watch.present()) == ([], None, {})
+
+
 def test_a_lock_that_cannot_be_taken_keeps_no_descriptor(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried again ten times a second."""
 
