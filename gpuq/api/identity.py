@@ -10,7 +10,6 @@ gpuq could run commands. `identify` sets `request[CALLER]` or raises. Tokens are
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import ipaddress
@@ -193,9 +192,12 @@ def user_name(uid: int) -> str:
     now = time.monotonic()
     name, looked_up_at = _names.get(uid, (str(uid), -_NAME_KEPT_S))
     if now - looked_up_at >= _NAME_KEPT_S:
-        with contextlib.suppress(KeyError):
+        try:
             name = pwd.getpwuid(uid).pw_name
-            _names[uid] = (name, now)
+        except KeyError:
+            if uid not in _names:
+                return name
+        _names[uid] = (name, now)
     return name
 
 

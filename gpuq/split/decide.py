@@ -47,7 +47,7 @@ def checked(
 def run(
     launch: KernelLaunch, devices: Sequence[OpenClDevice], history: LaunchHistory, *, limit_s: float
 ) -> SplitOutcome:
-    """Run a launch. A split that fails is run again whole from its own content, and never split again."""
+    """Run a launch. A split that fails is run again whole from its own content; after a KernelFault it is not split again."""
     if len(devices) < 2:
         raise BadInput("a split needs two devices.", fix="Name two in [[devices]]; sets of a CPU's cores will do.")
     launch = compiled(launch, devices)

@@ -382,4 +382,5 @@ def test_a_new_account_with_the_number_of_a_removed_one_is_not_taken_for_it(monk
     assert identity.user_name(1005) == "bob"
     names = []  # the directory of users does not answer
     now[0] += 6
-    assert identity.user_name(1005) == "bob"
+    assert [identity.user_name(1005) for _ in range(100)] == ["bob"] * 100
+    assert len(looked_up) == 3, "each may wait for that directory, and all requests with it"

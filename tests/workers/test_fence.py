@@ -6,6 +6,7 @@ Wherever the first is met between its steps, the job runs at most once, and it d
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -223,6 +224,30 @@ def test_a_folder_made_again_after_it_was_removed_is_another_ones(host: Host) ->
         patch.setattr(attempts.os, "open", replaced)
         with host.folder.locked() as is_ours:
             assert not is_ours
+
+
+def test_an_attempt_that_the_record_did_not_let_start_is_none_that_the_host_could_not_start(host: Host) -> None:
+    """It was cancelled before its claim, and its folder was seen during that."""
+    host.record.specs.clear()
+    host.record.before = lambda: asyncio.run(host.watch.look())
+    host.launch()
+    host.look_long()
+    assert (host.events(), host.watch.no_starts(), host.watch.present()) == ([], None, {})
+
+
+def test_a_lock_that_cannot_be_taken_keeps_no_descriptor(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again ten times a second."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    attempts.make_folder(host.folder.path, attempt_id())
+    monkeypatch.setattr(attempts.fcntl, "flock", refused)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(10):
+        with pytest.raises(OSError, match="No locks"), host.folder.locked():
+            pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_stop_that_closes_the_fence_is_not_taken_for_an_order_that_failed(host: Host) -> None:

@@ -1,11 +1,10 @@
 """An attempt's folder, as docs/architecture.md describes it: reads its JSON files, and writes those that are not the shim's.
 
-The folder's existence is the fence of a start: only one process can make it. That one keeps it locked until it has written an
-order or an end there, and so has who takes it for abandoned: neither can come between the steps of the other. The lock ends with
-its process. The job may write into the folder, so every file is
-read with `gpuq.home.read_regular` and every value is checked. A missing file is read as None, and one that cannot be read raises
-UnreadableFile: it says nothing about the attempt. The shim writes its own files (`shim/record.py`), because it must not import
-gpuq.
+The folder's existence is the fence of a start: only one process can make it. That process keeps it locked until it has written
+an order or an end there, and one that takes it for abandoned locks it too, so neither comes between the steps of the other. The
+lock ends with its process. The job may write into the folder, so every file is read with `gpuq.home.read_regular` and every value
+is checked. A missing file is read as None, and one that cannot be read raises UnreadableFile: it says nothing about the attempt.
+The shim writes its own files (`shim/record.py`), because it must not import gpuq.
 """
 
 from __future__ import annotations
@@ -189,12 +188,12 @@ class AttemptFolder:
             yield True
             return
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its holder may have removed it, and another process have made and locked the next one.
-            is_ours = is_at(self.path, os.fstat(descriptor))
-        except BlockingIOError:
-            is_ours = False
-        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Its holder may have removed it, and another process have made and locked the next one.
+                is_ours = is_at(self.path, os.fstat(descriptor))
+            except BlockingIOError:
+                is_ours = False
             yield is_ours
         finally:
             os.close(descriptor)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -411,6 +412,9 @@ class Residents:
             await asyncio.to_thread(self._press, live, left, now)
             return None
         has_started = live.start is not None or live.marker.started is not None or live.kill_at is not None
+        if not has_started and live.order is None and not os.path.lexists(live.folder.path):
+            del self._live[live.folder.attempt]  # the record did not let it start
+            return None
         if live.shim is not None and live.shim.boot_id != boot_id():
             ending, reason = Ending.LOST, "the machine was restarted while it ran"
         elif live.unreadable:

@@ -26,7 +26,7 @@ from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.state.apply import apply
-from gpuq.core.state.device import HostId
+from gpuq.core.state.device import Host, HostId
 from gpuq.core.state.edit import JobEdit, edit_of
 from gpuq.core.state.events import JobEdited
 from gpuq.core.state.forecast import UNKNOWN, Forecast
@@ -100,6 +100,7 @@ def _state(store: Store, live: LiveView | None, now: float, records: dict[JobId,
         # Those on a host that was forgotten meanwhile keep no device busy.
         attempts={attempt.id: attempt for attempt in attempts if devices.keys() >= set(attempt.devices)},
         devices=devices,
+        hosts={one.device.host: Host(one.device.host, "", now, no_starts=one.no_starts) for one in snapshots},
         # The live view may be some seconds old, and its devices are not stale for that.
         readings={one.device.id: replace(one.reading, at=now) for one in snapshots if one.reading is not None},
         quotas={quota.account: quota for quota in store.quotas()},

@@ -80,7 +80,13 @@ def _above_the_first(client: HttpClient, ids: set[int]) -> int:
     others = [job for job in newest(client, "PENDING", {"owner": "all"}, None) if job["id"] not in ids]
     if not others:
         raise Conflict("No other job waits.", fix="It starts as soon as a device takes it; `gpuq explain` says more.")
-    return min(MOST_PRIORITY, int(min(others, key=start_order)["priority"]) + 1)
+    first = min(others, key=start_order)
+    if first["priority"] >= MOST_PRIORITY:
+        raise Conflict(
+            f"Job {first['id']} waits with the highest priority, {MOST_PRIORITY}.",
+            fix="Lower the priority of that one.",
+        )
+    return int(first["priority"]) + 1
 
 
 def _in_editor(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
+
 from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, attempt, forecast, record, row
@@ -46,3 +48,14 @@ async def test_an_attempt_on_a_device_that_is_not_there_any_more_is_left_out(end
     endpoint.store.job_rows[JobId(60)] = row(60, record(time.time()), JobState.RUNNING, attempt=1)
     endpoint.store.set_attempts(attempt(60, "gone", time.time(), forecast(50, 5)))
     assert (await changes(endpoint, [53], priority=1)).keys() > {53}
+
+
+async def test_no_start_is_expected_on_a_host_that_can_start_none(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert endpoint.stream.picture is not None
+    why = {"why": "it cannot reach the record", "since_at": time.time(), "again_at": None}
+    view = msgspec.json.decode(endpoint.stream.picture)
+    for device in view["devices"]:
+        device["no_starts"] = why
+    endpoint.stream.picture = msgspec.json.encode(view)
+    assert await changes(endpoint, [53], priority=1) == {}

@@ -35,6 +35,9 @@ def test_next_is_a_priority_above_that_of_the_first_other_job(api: FakeApi, gpuq
     api.on("GET", "/api/v1/jobs", {"jobs": [jobs[0]], "next": None})
     done = gpuq("edit", "41", "--next")
     assert (done.code, "No other job waits." in done.err) == (6, True)
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(42, position=1, priority=1000), jobs[2]], "next": None})
+    done = gpuq("edit", "43", "--next")
+    assert (done.code, "Job 42 waits with the highest priority, 1000." in done.err) == (6, True)
 
 
 def test_without_a_terminal_no_editor_is_started_unless_one_is_named(api: FakeApi, gpuq: Command) -> None:
