@@ -114,6 +114,11 @@ def variables(script: Path, cwd: Path) -> frozenset[str]:
     return frozenset(name for one in _surveys((script,), cwd).surveys for name in one.variables)
 
 
+def forget() -> None:
+    """Read everything anew: files may have changed."""
+    _surveys.cache_clear()
+
+
 def program_files(programs: tuple[Path, ...], cwd: Path) -> Sequence[tuple[Path, bytes]]:
     """(path, content) of these files and of what they use, as `source.contents` has them. Never raises."""
     return _surveys(programs, cwd).files
