@@ -61,8 +61,10 @@ def fingerprint(
 ) -> str | None:
     """Eight hexadecimal digits; None where there is no file. `compared`: the numbers in the surveyed files are compared as
     settings. The order in which files are imported does not matter."""
+    left_out = {number for one in surveys.values() for number in _harmless(one)}
+    left_out |= _compared(list(surveys.values())) if compared else set()
     found = sorted(
-        sha256("\n".join(_said(one, surveys.get(one.path), cwd, compared)).encode("utf-8", "replace")).hexdigest()
+        sha256("\n".join(_said(one, left_out, cwd)).encode("utf-8", "replace")).hexdigest()
         for one in files
         # Of many inputs with numbers in their names each has contents of its own, and they are one kind of work.
         if one.is_program or not NUMBER_IN_NAME.search(one.path.name)
@@ -70,9 +72,8 @@ def fingerprint(
     return sha256("".join(found).encode()).hexdigest()[:8] if found else None
 
 
-def _said(file: SourceFile, survey: Survey | None, cwd: Path, compared: bool) -> Iterator[str]:
-    if file.tree is not None and survey is not None:
-        left_out = _harmless(survey) | (_compared(survey) if compared else set())
+def _said(file: SourceFile, left_out: set[int], cwd: Path) -> Iterator[str]:
+    if file.tree is not None:
         return _of_python(file.tree, left_out)
     if is_config(file.path):
         return _of_config(read(file.path))
@@ -111,19 +112,19 @@ def _harmless(survey: Survey) -> set[int]:
     return found
 
 
-def _compared(survey: Survey) -> set[int]:
-    """The ids of the numbers in this file that are compared as settings. Of several with one name only one is compared, so they
+def _compared(surveys: Sequence[Survey]) -> set[int]:
+    """The ids of the numbers in these files that are compared as settings. Of several with one name only one is compared, so they
     have to be equal."""
     numbers: dict[str, list[ast.expr]] = {}
-    for name, node, guards in _named(survey):
+    for name, node, guards in (named for one in surveys for named in _named(one)):
         if not guards and _number(node) is not None:
             numbers.setdefault(_key(name), []).append(node)
-    for call in survey.calls:
+    for call in (call for one in surveys for call in one.calls):
         batch = argument(call.node, 1, "batch_size") if call.last == "DataLoader" else None
         if batch is not None and _number(batch) is not None:
             numbers.setdefault(_key("batch"), []).append(batch)
     # Of what is no option only names with a known meaning are compared.
-    options = {_key(max(one.names, key=len)) for one in survey.options}
+    options = {_key(max(option.names, key=len)) for one in surveys for option in one.options}
     found = [
         nodes
         for name, nodes in numbers.items()

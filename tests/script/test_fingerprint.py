@@ -92,6 +92,16 @@ def test_a_constant_of_a_module_far_away_counts(tmp_path: Path):
     assert before != code(tmp_path, {**files, "nets/sizes.py": "DIMS = (640, 64)\n"})
 
 
+def test_of_two_files_with_a_number_of_the_same_name_both_count_unless_they_are_equal(tmp_path: Path):
+    def of(script: int, module: int) -> str | None:
+        files = {"t.py": f"from m import net\nhidden = {script}\n", "m.py": f"hidden = {module}\nnet = Net(hidden)\n"}
+        return code(tmp_path, files)
+
+    assert of(64, 128) != of(64, 12800), "only the first is compared as a setting"
+    assert of(64, 64) != of(64, 6400)
+    assert of(64, 64) == of(128, 128)
+
+
 RUN = (
     "#!/bin/bash\nset -e\nMODEL=gpt2\nfor seed in 1 2 3; do\n"
     "  python t.py --model $MODEL --bs 8 \\\n    --lr 1e-3 --config c.yaml > a.log\ndone\n"
