@@ -1,9 +1,9 @@
 """What a program says of its work, as one digest: another one wherever two versions may need another amount of memory.
 
-A version that differs only in comments, layout, messages, seeds, step sizes and places of results has the same digest. So has one
-that differs in a number which is compared as a setting, by its name. Any other difference counts: which of them matter can only
-be seen by running both. Of Python the syntax tree is looked at, of shell code the words of its commands, of configuration files
-the entries, of everything else the bytes.
+A version that differs only in comments, layout, messages, seeds, step sizes, places of results and names of runs has the same
+digest. So has one that differs in a number which is compared as a setting, by its name. Any other difference counts: which of
+them matter can only be seen by running both. Of Python the syntax tree is looked at, of shell code the words of its commands, of
+configuration files the entries, of everything else the bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
-from gpuq.script.inputs import NUMBER_IN_NAME
+from gpuq.script.inputs import NUMBER_IN_NAME, RESULTS
 from gpuq.script.meaning import Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
 from gpuq.script.settings import OPTIMIZERS
@@ -34,7 +34,8 @@ _COMPARED = frozenset(
 )
 # A job has room for some more settings than these; one without room would not be compared.
 _MOST_COMPARED = 32
-_PLACE = re.compile(r"(?:dir|path|folder|file|filename|prefix|suffix|notes?|comments?)$")
+# Of other names of results some choose a network or a part of a data set.
+_PLACE = re.compile(r"(?:dir|path|folder|file|filename|prefix|suffix|notes?|comments?|(?:run|job|wandb|study)-name)$")
 _OF_CHANCE = re.compile(r"seed|dropout|default_rng|randomstate", re.IGNORECASE)
 # fmt: off
 _MESSAGES = frozenset({
@@ -99,7 +100,8 @@ def is_harmless(name: str | None, value: Any) -> bool:
         # Without momentum an optimiser has no buffer for it, and what is zero may be left out in other ways.
         return bool(number) and float(value) != 0
     if about is Meaning.OUTPUT and isinstance(value, str) and not number:
-        return bool(_PLACE.search(plain(name or ""))) and not names_size(value)
+        is_place = _PLACE.search(plain(name or "")) or RESULTS.search(value)
+        return bool(is_place) and not names_size(value)
     return about is Meaning.OUTPUT and bool(number)
 
 
