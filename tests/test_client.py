@@ -176,6 +176,19 @@ def test_values_are_read_as_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert (body["gpu_memory"], body["max_slowdown"], body["env"]["MY_DATA"]) == (10 * 2**30, 1.15, "/data")
 
 
+def test_a_script_that_is_edited_between_two_submissions_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bodies = []
+    for width in (64, 6400):
+        Path("train.py").write_text(f"import torch\nnet = torch.nn.Linear(8, {width})\n")
+        bodies.append(submission(["train.py"], {}))
+    first, second = bodies
+    assert first["script_sha256"] != second["script_sha256"]
+    assert first["hints"]["values"]["program-code"] != second["hints"]["values"]["program-code"]
+
+
 def test_importing_gpuq_does_not_import_the_client() -> None:
     code = "import sys, gpuq; assert 'gpuq.client' not in sys.modules; gpuq.Client; assert 'gpuq.client' in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

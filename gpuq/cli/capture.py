@@ -212,6 +212,15 @@ def is_listed(name: str) -> bool:
     return listed and not _SECRET.search(name.upper()) and not _OF_THE_JOB.match(name)
 
 
+def forget() -> None:
+    """Read files anew: between two submissions of one process, as of a notebook, a script may be edited."""
+    from gpuq.script.hints import forget as forget_surveys
+
+    _program_of.cache_clear()
+    _sha256.cache_clear()
+    forget_surveys()
+
+
 @cache
 def _program_of(command: Command, folder: Path) -> Program:
     from gpuq.script.program import program

@@ -110,6 +110,7 @@ def prepare(options: argparse.Namespace, array: dict[str, Any] | None = None) ->
         from gpuq.cli import sweep
 
         array = sweep.field(options)
+    capture.forget()
     here, wishes = capture.current_folder(), _wishes(options)
     if wishes["notify"] and not sends_notifications(os.environ):
         _warn("nothing sends notifications now; start `gpuq notify run`")

@@ -1,9 +1,9 @@
 """What a program says of its work, as one digest: another one wherever two versions may need another amount of memory.
 
-A version that differs only in comments, layout, messages, seeds, step sizes and places of results has the same digest. So has one
-that differs in a number which is compared as a setting, by its name. Any other difference counts: which of them matter can only
-be seen by running both. Of Python the syntax tree is looked at, of shell code the words of its commands, of configuration files
-the entries, of everything else the bytes.
+A version that differs only in comments, layout, messages, seeds, step sizes, places of results and names of runs has the same
+digest. So has one that differs in a number which is compared as a setting, by its name. Any other difference counts: which of
+them matter can only be seen by running both. Of Python the syntax tree is looked at, of shell code the words of its commands, of
+configuration files the entries, of everything else the bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
-from gpuq.script.inputs import NUMBER_IN_NAME
+from gpuq.script.inputs import NUMBER_IN_NAME, RESULTS
 from gpuq.script.meaning import Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
 from gpuq.script.settings import OPTIMIZERS
@@ -34,7 +34,8 @@ _COMPARED = frozenset(
 )
 # A job has room for some more settings than these; one without room would not be compared.
 _MOST_COMPARED = 32
-_PLACE = re.compile(r"(?:dir|path|folder|file|filename|prefix|suffix|notes?|comments?)$")
+# Of other names of results some choose a network or a part of a data set.
+_PLACE = re.compile(r"(?:dir|path|folder|file|filename|prefix|suffix|notes?|comments?|(?:run|job|wandb|study)-name)$")
 _OF_CHANCE = re.compile(r"seed|dropout|default_rng|randomstate", re.IGNORECASE)
 # fmt: off
 _MESSAGES = frozenset({
@@ -61,8 +62,10 @@ def fingerprint(
 ) -> str | None:
     """Eight hexadecimal digits; None where there is no file. `compared`: the numbers in the surveyed files are compared as
     settings. The order in which files are imported does not matter."""
+    left_out = {number for one in surveys.values() for number in _harmless(one)}
+    left_out |= _compared(list(surveys.values())) if compared else set()
     found = sorted(
-        sha256("\n".join(_said(one, surveys.get(one.path), cwd, compared)).encode("utf-8", "replace")).hexdigest()
+        sha256("\n".join(_said(one, left_out, cwd)).encode("utf-8", "replace")).hexdigest()
         for one in files
         # Of many inputs with numbers in their names each has contents of its own, and they are one kind of work.
         if one.is_program or not NUMBER_IN_NAME.search(one.path.name)
@@ -70,9 +73,8 @@ def fingerprint(
     return sha256("".join(found).encode()).hexdigest()[:8] if found else None
 
 
-def _said(file: SourceFile, survey: Survey | None, cwd: Path, compared: bool) -> Iterator[str]:
-    if file.tree is not None and survey is not None:
-        left_out = _harmless(survey) | (_compared(survey) if compared else set())
+def _said(file: SourceFile, left_out: set[int], cwd: Path) -> Iterator[str]:
+    if file.tree is not None:
         return _of_python(file.tree, left_out)
     if is_config(file.path):
         return _of_config(read(file.path))
@@ -98,7 +100,8 @@ def is_harmless(name: str | None, value: Any) -> bool:
         # Without momentum an optimiser has no buffer for it, and what is zero may be left out in other ways.
         return bool(number) and float(value) != 0
     if about is Meaning.OUTPUT and isinstance(value, str) and not number:
-        return bool(_PLACE.search(plain(name or ""))) and not names_size(value)
+        is_place = _PLACE.search(plain(name or "")) or RESULTS.search(value)
+        return bool(is_place) and not names_size(value)
     return about is Meaning.OUTPUT and bool(number)
 
 
@@ -111,19 +114,19 @@ def _harmless(survey: Survey) -> set[int]:
     return found
 
 
-def _compared(survey: Survey) -> set[int]:
-    """The ids of the numbers in this file that are compared as settings. Of several with one name only one is compared, so they
+def _compared(surveys: Sequence[Survey]) -> set[int]:
+    """The ids of the numbers in these files that are compared as settings. Of several with one name only one is compared, so they
     have to be equal."""
     numbers: dict[str, list[ast.expr]] = {}
-    for name, node, guards in _named(survey):
+    for name, node, guards in (named for one in surveys for named in _named(one)):
         if not guards and _number(node) is not None:
             numbers.setdefault(_key(name), []).append(node)
-    for call in survey.calls:
+    for call in (call for one in surveys for call in one.calls):
         batch = argument(call.node, 1, "batch_size") if call.last == "DataLoader" else None
         if batch is not None and _number(batch) is not None:
             numbers.setdefault(_key("batch"), []).append(batch)
     # Of what is no option only names with a known meaning are compared.
-    options = {_key(max(one.names, key=len)) for one in survey.options}
+    options = {_key(max(option.names, key=len)) for one in surveys for option in one.options}
     found = [
         nodes
         for name, nodes in numbers.items()

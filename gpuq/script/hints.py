@@ -61,9 +61,10 @@ def _read(
     _, surveys, code = _surveys(programs, cwd)
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
-    words = (*around, *words)
+    # A script does not see what its launcher is given, which may have options of the same names.
     arguments = {name: value for name, value in pairs(words) if name is not None}
-    named = named_files(words, cwd)
+    all_words = (*around, *words)
+    named = named_files(all_words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
     own = OwnConfigs([], [])
     if surveys:
@@ -72,13 +73,14 @@ def _read(
     read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
     in_files = configured(read_files)
     values = Values(surveys, arguments, in_files)
-    ours = effective_settings(words, {}, read_files, surveys, values, read=named)
-    given = inputs(words, cwd, ours.values, named)
+    ours = effective_settings(all_words, {}, read_files, surveys, values, read=named)
+    given = inputs(all_words, cwd, ours.values, named)
     if code is None and not given and not around and not any(one.entries or one.rest for one in read_files):
         return None
     for name, called in given.items():
         _note(ours, name, called)
-    built, read_settings = network(surveys, values), settings(surveys, values, arguments, in_files)
+    all_arguments = {name: value for name, value in pairs(all_words) if name is not None}
+    built, read_settings = network(surveys, values), settings(surveys, values, all_arguments, in_files)
     # What is written out in the script is compared too, as the same command may run an edited script.
     for name, setting in read_settings.items():
         if setting["origin"] == "script":
@@ -110,6 +112,11 @@ def _note(ours: EffectiveSettings, name: str, digest: str, *, is_given: bool = T
 def variables(script: Path, cwd: Path) -> frozenset[str]:
     """The variables of the environment that the script reads, as far as their names are written out in it. Never raises."""
     return frozenset(name for one in _surveys((script,), cwd).surveys for name in one.variables)
+
+
+def forget() -> None:
+    """Read everything anew: files may have changed."""
+    _surveys.cache_clear()
 
 
 def program_files(programs: tuple[Path, ...], cwd: Path) -> Sequence[tuple[Path, bytes]]:

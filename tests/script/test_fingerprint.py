@@ -31,6 +31,7 @@ def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
         ("t = SFTTrainer(model='q/0.5B')", "t = SFTTrainer(model='q/7B')"),
         ("m = UNet(channels=(16, 32))", "m = UNet(channels=(256, 512))"),
         ("m = MLP(64)", "m = MLP(8192)"),
+        ("args(run_name='yolox-s')", "args(run_name='yolox-x')"),
         ("x = torch.randn(1024, 10)", "x = torch.randn(102400, 10)"),
         ("N = 1000", "N = 60000"),
         ("m = get_peft_model(m, LoraConfig(r=8))", ""),
@@ -61,6 +62,7 @@ def test_an_edit_that_may_change_what_is_needed_makes_another_program(tmp_path: 
         ("d = nn.Dropout(0.1)\ntorch.manual_seed(0)", "d = nn.Dropout(0.5)\ntorch.manual_seed(7)"),
         ("SEED = 1\nlog_every = 10", "SEED = 2\nlog_every = 100"),
         ("args(output_dir='out/a', save_steps=10)", "args(output_dir='out/b', save_steps=500)"),
+        ("RUN_NAME = 'a'\nargs(run_name='x')", "RUN_NAME = 'b'\nargs(run_name='y')"),
         # These are compared as settings.
         ("p.add_argument('--hidden', type=int, default=64)", "p.add_argument('--hidden', type=int, default=128)"),
         ("epochs = 3\nbatch_size = 8", "epochs = 30\nbatch_size = 16"),
@@ -92,9 +94,19 @@ def test_a_constant_of_a_module_far_away_counts(tmp_path: Path):
     assert before != code(tmp_path, {**files, "nets/sizes.py": "DIMS = (640, 64)\n"})
 
 
+def test_of_two_files_with_a_number_of_the_same_name_both_count_unless_they_are_equal(tmp_path: Path):
+    def of(script: int, module: int) -> str | None:
+        files = {"t.py": f"from m import net\nhidden = {script}\n", "m.py": f"hidden = {module}\nnet = Net(hidden)\n"}
+        return code(tmp_path, files)
+
+    assert of(64, 128) != of(64, 12800), "only the first is compared as a setting"
+    assert of(64, 64) != of(64, 6400)
+    assert of(64, 64) == of(128, 128)
+
+
 RUN = (
-    "#!/bin/bash\nset -e\nMODEL=gpt2\nfor seed in 1 2 3; do\n"
-    "  python t.py --model $MODEL --bs 8 \\\n    --lr 1e-3 --config c.yaml > a.log\ndone\n"
+    "#!/bin/bash\nset -e\nexport WANDB_NAME=a\nMODEL=gpt2\nfor seed in 1 2 3; do\n"
+    "  python t.py --model $MODEL --bs 8 \\\n    --out runs/a --lr 1e-3 --config c.yaml > a.log\ndone\n"
 )
 
 
@@ -107,6 +119,8 @@ RUN = (
         ("run.sh", "--lr 1e-3", "--lr 3e-4", False),
         ("run.sh", "set -e", "# It stops at the first error.\nset -e\nmkdir -p out && echo begins", False),
         ("run.sh", "> a.log", "2>&1 | tee b.log", False),
+        ("run.sh", "WANDB_NAME=a", "WANDB_NAME=b", False),
+        ("run.sh", "--out runs/a", "--out runs/b", False),
         ("c.yaml", "width: 64", "width: 4096", True),
         ("c.yaml", "lr: 0.1", "lr: 0.2", False),
         ("t.py", "hidden = 8", "hidden = 16", True),

@@ -422,3 +422,16 @@ def test_an_input_counts_by_its_name_where_it_exists_and_is_no_result(tmp_path: 
     assert not differ("results/a", "results/b")
     assert not differ("--save_path data/lego", "--save_path data/garden")
     assert not differ("--mesh coarse.msh", "--mesh fine.msh"), "it does not exist, so it may be what is made"
+
+
+def test_an_option_of_a_launcher_is_none_of_the_script_that_has_one_of_the_same_name(tmp_path: Path):
+    (tmp_path / "base.yaml").write_text("width: 64\n")
+    script = tmp_path / "t.py"
+    script.write_text(
+        "import argparse, yaml\np = argparse.ArgumentParser()\np.add_argument('--config_file', default='base.yaml')\n"
+        "args = p.parse_args()\nconfig = yaml.safe_load(open(args.config_file))\n"
+    )
+    found = hints(script, [], tmp_path, around=["--config-file=accelerate.yaml", "--use-fsdp=true"])
+    assert found is not None
+    assert found["values"]["width"] == 64.0, "the script reads its own default"
+    assert found["values"]["use-fsdp"] == "true"

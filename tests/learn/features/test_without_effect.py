@@ -32,6 +32,9 @@ def test_ten_differing_words_clear_a_model():
     models = [ran(10.0, model=f"net{number}") for number in range(10)]
     assert share(models[:9], "model", "net1", "netx") is None
     assert share(models, "model", "net1", "netx") == 0.05
+    versions = [ran(10.0, program_code=f"file-0000000{number}") for number in range(10)]
+    assert share(versions[:9], "program-code", "file-00000001", "file-0000000a") is None, "an edit may do as much"
+    assert share(versions, "program-code", "file-00000001", "file-0000000a") == 0.05
     sizes = [ran(10.0, thing=size) for size in ("tiny", "small", "base")]
     assert share(sizes, "thing", "tiny", "huge") is None, "the values say that it is one"
 
