@@ -64,7 +64,7 @@ class Harness:
         self.folder = folder
         self.store: Store = store or MemoryStore(lambda: self.now)
         self.stream = MemoryStream()
-        self.bell = MemoryOrderSender()
+        self.orders = MemoryOrderSender()
         self.now, self.wall_offset = 1000.0, 0.0
         self.message_ids = count(1)
         self.start()
@@ -88,7 +88,7 @@ class Harness:
             store=self.store,
             lease=self.lease,
             stream=self.stream,
-            performer=Performer(self.bell, keys, self.limits.start_grace_s),
+            performer=Performer(self.orders, keys, self.limits.start_grace_s),
             learner=learner,
             policy=guard(Scheduling()),
             limits=self.limits,
@@ -135,7 +135,7 @@ class Harness:
 
     def deliver(self, world: World) -> None:
         """Let the host pop what was rung."""
-        for _, signed in self.bell.sent.pop(world.host, []):
+        for _, signed in self.orders.sent.pop(world.host, []):
             world.follow(verify(signed, world.key, world.host))
 
     def states(self) -> dict[int, str]:

@@ -67,7 +67,7 @@ async def history(folder: Path, seed: int, *, steps: bool) -> list[tuple[float, 
                 heard += world.messages(acknowledged.seq if acknowledged else 0)
         await harness.turn(*heard)
         for n, world in enumerate(hosts):
-            for _, signed in harness.bell.sent.pop(world.host, []):
+            for _, signed in harness.orders.sent.pop(world.host, []):
                 order = verify(signed, world.key, world.host)
                 found.append((harness.now, f"{order.verb} {order.attempt_id}"))
                 if second >= cut_until[n] and chance.random() < 0.5:

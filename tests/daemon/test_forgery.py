@@ -136,7 +136,7 @@ class Host:
 
     async def turn(self) -> None:
         """What the worker service does in a second, after the RQ task has followed the orders."""
-        for _, signed in self.harness.bell.sent.pop("host", []):
+        for _, signed in self.harness.orders.sent.pop("host", []):
             run_job.run(self.orders, signed)
         await self.residents.look()
         await self.delivery.poll()

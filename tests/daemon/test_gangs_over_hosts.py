@@ -113,7 +113,7 @@ def test_after_any_interleaving_all_of_it_runs_or_none(steps: list[tuple[str, in
                 case "restart":
                     harness.start()
                 case "redis":
-                    harness.bell.sent.clear()
+                    harness.orders.sent.clear()
                 case "wait":
                     harness.now += 7.0
                     await harness.turn()

@@ -71,7 +71,7 @@ async def test_a_dispatcher_that_was_overtaken_sends_no_order_and_acknowledges_n
         with pytest.raises(Conflict):
             await overtaken.cycle([("1-1", message) for message in world.messages(0)], read_requests=True)
 
-    assert harness.bell.sent == {}
+    assert harness.orders.sent == {}
     assert len(harness.store.requests(10)) == 1
 
 
@@ -177,7 +177,7 @@ async def test_orders_and_acknowledgements_carry_the_epoch(harness: Harness) -> 
     harness.submit()
     await harness.turn(*world.messages(0))
     await harness.turn()
-    (_, signed), *_ = harness.bell.sent[world.host]
+    (_, signed), *_ = harness.orders.sent[world.host]
     assert verify(signed, world.key, world.host).epoch == 2
     answer = genuine(await harness.stream.acknowledged("host") or b"", Acknowledgement, "host", world.key)
     assert answer is not None

@@ -24,7 +24,7 @@ async def test_every_order_may_be_lost_and_every_message_doubled(harness: Harnes
     await harness.live(world, 1)
     harness.now += 1
     await harness.turn(*world.messages(0))
-    harness.bell.sent.clear()  # the order is lost
+    harness.orders.sent.clear()  # the order is lost
 
     await harness.live(world, 8)
     for message in world.messages(0):
@@ -104,7 +104,7 @@ async def test_a_cancel_reaches_the_host_and_is_said_again_until_it_works(harnes
     await harness.live(world, 3)
     harness.store.add_request("cancel", job, "ada", harness.now, {})
     await harness.turn()
-    harness.bell.sent.clear()  # lost
+    harness.orders.sent.clear()  # lost
     harness.start()  # and the dispatcher with it
 
     await harness.live(world, 5)
@@ -131,13 +131,13 @@ async def test_a_job_cancelled_before_its_order_arrives_never_starts(harness: Ha
 
 async def test_redis_away_holds_nothing_up_that_it_need_not(harness: Harness) -> None:
     world = World(harness.store, a_device())
-    harness.bell.down = True
+    harness.orders.down = True
     job = harness.submit()
     await harness.turn(*world.messages(0))
     await harness.turn(*world.messages(0))
     assert harness.states() == {job: "STARTING"}
 
-    harness.bell.down = False
+    harness.orders.down = False
     await harness.live(world, 8)
     assert harness.states() == {job: "RUNNING"}
 

@@ -40,7 +40,7 @@ def use(harness: Harness, policy: object) -> Guarded:
 
 def verbs(harness: Harness, world: World) -> list[Verb]:
     """What was rung and not yet heard."""
-    return [verify(signed, world.key, world.host).verb for _, signed in harness.bell.sent.get(world.host, [])]
+    return [verify(signed, world.key, world.host).verb for _, signed in harness.orders.sent.get(world.host, [])]
 
 
 async def preempted(harness: Harness, world: World) -> tuple[JobId, JobId]:
@@ -84,7 +84,7 @@ async def test_a_job_that_does_not_say_it_saves_is_left_alone(harness: Harness) 
 async def test_exit_code_0_after_a_preemption_does_not_complete_the_job(harness: Harness) -> None:
     world = World(harness.store, a_device())
     low, high = await preempted(harness, world)
-    harness.bell.sent.clear()
+    harness.orders.sent.clear()
     world.end(AttemptId(low, 1), Ending.STOPPED, 0)
     await harness.live(world, 3)
     assert harness.states() == {low: "PENDING", high: "RUNNING"}
@@ -93,7 +93,7 @@ async def test_exit_code_0_after_a_preemption_does_not_complete_the_job(harness:
 async def test_a_job_that_ends_before_it_receives_the_preemption_is_completed(harness: Harness) -> None:
     world = World(harness.store, a_device())
     low, high = await preempted(harness, world)
-    harness.bell.sent.clear()
+    harness.orders.sent.clear()
     world.end(AttemptId(low, 1), Ending.EXITED, 0)
     await harness.live(world, 3)
     assert harness.states() == {low: "COMPLETED", high: "RUNNING"}
@@ -102,7 +102,7 @@ async def test_a_job_that_ends_before_it_receives_the_preemption_is_completed(ha
 async def test_a_cancel_while_it_saves_ends_it_for_good(harness: Harness) -> None:
     world = World(harness.store, a_device())
     low, high = await preempted(harness, world)
-    harness.bell.sent.clear()
+    harness.orders.sent.clear()
     harness.store.add_request("cancel", low, "ada", harness.now, {})
 
     await harness.turn()
@@ -115,7 +115,7 @@ async def test_a_cancel_while_it_saves_ends_it_for_good(harness: Harness) -> Non
 async def test_a_restart_in_the_middle_still_knows_that_it_was_preempted(harness: Harness) -> None:
     world = World(harness.store, a_device())
     low, high = await preempted(harness, world)
-    harness.bell.sent.clear()
+    harness.orders.sent.clear()
 
     harness.start()
 

@@ -99,7 +99,7 @@ class LedBy(Harness):
     """The parts of one run of a dispatcher that leads with this lease."""
 
     def __init__(self, fleet: Fleet, lease: Lease, run_blocking: Callable[..., Any]) -> None:
-        self.folder, self.bell, self.stream = fleet.folder, fleet.orders, MemoryStream(fleet.redis)
+        self.folder, self.orders, self.stream = fleet.folder, fleet.orders, MemoryStream(fleet.redis)
         self.store, self.run_blocking = lease.store, run_blocking
         self._lease, self.wall_offset = lease, 0.0
         self.start()

@@ -30,7 +30,7 @@ async def launch(harness: Harness, *worlds: World, **submitted: object) -> JobId
     await harness.turn()
     for world in worlds[1:]:
         await harness.turn(*world.messages(0))
-    assert list(harness.bell.sent) == [worlds[0].host]
+    assert list(harness.orders.sent) == [worlds[0].host]
     return job
 
 
@@ -85,7 +85,7 @@ async def test_orders_name_the_instance_that_reports_for_the_host(harness: Harne
     world = World(harness.store, a_device())
     world.instance = "home-1"
     await launch(harness, world)
-    (_, signed), *_ = harness.bell.sent[world.host]
+    (_, signed), *_ = harness.orders.sent[world.host]
     assert verify(signed, world.key, world.host).instance == "home-1"
 
 

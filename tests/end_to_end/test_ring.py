@@ -47,7 +47,7 @@ def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() ->
         admission_risk=1,
     ) as site:
         submit = ("submit", "--parsable", "--python", sys.executable, str(STEPS))
-        first = gpuq(site, *submit, "3").strip()
+        first = gpuq(site, *submit, "4").strip()
         gpuq(site, "wait", first)
         alone = show(site, first)
         assert alone["verdict"]["rule"] == "FirstRunExclusive"

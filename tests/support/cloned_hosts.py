@@ -275,7 +275,7 @@ class ClonedHosts:
     @property
     def queue(self) -> list[tuple[str, dict[str, Any]]]:
         """The orders on their way to the host."""
-        return self.harness.bell.sent[HOST]
+        return self.harness.orders.sent[HOST]
 
     async def run(self, steps: int) -> None:
         """Launch the job and follow its order up to somewhere, take so many steps in random order, then end what was begun."""

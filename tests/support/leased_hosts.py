@@ -152,7 +152,7 @@ class LeasedHost:
         pass
 
     async def second(self) -> None:
-        sent = self.hosts.harness.bell.sent
+        sent = self.hosts.harness.orders.sent
         if not self.link.deaf:
             for _, signed in sent.pop(self.name, []):
                 run_job.run(self.orders, signed)
