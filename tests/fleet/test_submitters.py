@@ -358,6 +358,9 @@ def test_no_job_opens_a_device_that_it_was_not_granted(host: Host) -> None:
 
 
 def test_a_job_that_forks_ten_thousand_detached_processes_is_gone_two_seconds_after_its_cancel(host: Host) -> None:
+    """Two seconds are meant for a core that takes 10 ms for the benchmarks' loop, which is timed in the same run. Most of them the
+    kernel takes to end the processes."""
+    reference.begin()
     code = "import os, signal\nfor _ in range(10_000):\n    if os.fork() == 0:\n        os.setsid()\n        signal.pause()\n"
     code += "print('forked', flush=True)\nsignal.pause()"
     job = host.submit("ann", "/usr/bin/python3", "-S", "-c", code)
@@ -368,8 +371,12 @@ def test_a_job_that_forks_ten_thousand_detached_processes_is_gone_two_seconds_af
     began = time.monotonic()
     wait_for(lambda: host.shell("pgrep -c -u ann || true") == "0\n", 30)
     took_s = time.monotonic() - began
-    print(f"no process of the user is left {took_s:.2f} s after the cancel")
-    assert took_s < 2
+    reference.time_loop(5)
+    loops = 1000 * took_s / reference.loop_ms()
+    print(
+        f"no process of the user is left {took_s:.2f} s after the cancel, {loops:.0f} of the loop's {reference.loop_ms():.1f} ms"
+    )
+    assert loops < 2000 / reference.LOOP_MS
     assert host.end(job)["state"] == "CANCELLED"
 
 
