@@ -358,8 +358,10 @@ def test_no_job_opens_a_device_that_it_was_not_granted(host: Host) -> None:
 
 
 def test_a_job_that_forks_ten_thousand_detached_processes_is_gone_two_seconds_after_its_cancel(host: Host) -> None:
-    """Two seconds are meant for a core that takes 10 ms for the benchmarks' loop, which is timed in the same run. Most of them the
-    kernel takes to end the processes."""
+    """Two seconds are meant for a core that takes 10 ms for the benchmarks' loop, which is timed in the same run.
+
+    The kernel takes most of the time, to end the processes.
+    """
     reference.begin()
     code = "import os, signal\nfor _ in range(10_000):\n    if os.fork() == 0:\n        os.setsid()\n        signal.pause()\n"
     code += "print('forked', flush=True)\nsignal.pause()"
