@@ -22,6 +22,7 @@ from functools import lru_cache
 
 from gpuq.learn.history.job_features import JobFeatures, Value
 from gpuq.script.meaning import Meaning, meaning, names_file, names_size
+from gpuq.script.tunables import WRITTEN
 
 ANYTHING = math.inf
 # An exponent of 0 would divide by zero when two measurements are extrapolated.
@@ -105,7 +106,13 @@ def changes(new: JobFeatures, old: JobFeatures) -> list[SettingChange]:
     if not names:
         return []
     ours, theirs = dict(new.values or ()), dict(old.values or ())
-    return [SettingChange(name, theirs.get(name), ours.get(name)) for name in names]
+    found = [SettingChange(name, _value(theirs, name), _value(ours, name)) for name in names]
+    return [change for change in found if change.old != change.new]
+
+
+def _value(values: Mapping[str, Value], name: str) -> Value | None:
+    """The value of a setting. Where the script's own number is not stored, it is the one that the setting has."""
+    return values.get(name, values.get(name.removeprefix(WRITTEN)))
 
 
 def of_a_step(changed: Sequence[SettingChange]) -> Iterable[tuple[SettingChange, FactorRange]]:

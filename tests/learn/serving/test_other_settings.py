@@ -106,6 +106,33 @@ def test_a_variable_given_to_the_job_counts_as_an_argument_does(tmp_path: Path):
     assert not nano.asked(env={"HIDDEN": "8192"}).known
 
 
+@pytest.mark.parametrize("way", ["file", "command", "variable"])
+def test_a_number_of_the_script_is_compared_beside_one_that_is_given_under_its_name(tmp_path: Path, way: str):
+    source = "import torch, yaml, sys\nencoder = Encoder(hidden={})\n"
+    (tmp_path / "a.yaml").write_text("hidden: 32\n")
+    words = {"file": ("--config", "a.yaml"), "command": ("--hidden=32",), "variable": ()}[way]
+    env = {"HIDDEN": "32"} if way == "variable" else {}
+    nano = Nano(tmp_path, source.format(64))
+    nano.ran(*words, env=env, gib=10.0)
+    assert nano.asked(*words, env=env).evidence == "own history, 1 run"
+    nano.edit(source.format(12800))
+    edited = nano.asked(*words, env=env)
+    assert edited.upper_memory_bytes is None or edited.upper_memory_bytes > 100 * GIB
+    nano.edit(source.format(64))
+    assert nano.asked().evidence == "own history, 1 run with another hidden"
+    assert nano.asked().upper_memory_bytes, "without the option it is compared with what the script says"
+
+
+def test_what_finds_no_room_among_many_given_settings_is_compared_too(tmp_path: Path):
+    source = "import torch\n" + "".join(f"layer_{number}_units = 8\n" for number in range(31)) + "n_embd = {}\n"
+    words = [f"--option_{number}={number}" for number in range(60)]
+    nano = Nano(tmp_path, source.format(64))
+    nano.ran(*words)
+    assert nano.asked(*words).evidence == "own history, 1 run"
+    nano.edit(source.format(12800))
+    assert nano.asked(*words).upper_memory_bytes is None
+
+
 def test_duration_grows_with_steps(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--max_iters=100", seconds=100.0)
