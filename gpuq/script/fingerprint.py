@@ -25,6 +25,8 @@ from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
 from gpuq.script.survey import Guards, Survey, argument, dotted, keyword, text_of
 
+CODE = "program-code"
+"""The name under which the digest is compared as a setting."""
 # Numbers under names of these meanings are compared by their ratio.
 _COMPARED = frozenset(
     {

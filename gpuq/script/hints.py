@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuq.script.configs import configured, named_files, read, with_parents
-from gpuq.script.fingerprint import fingerprint, is_shell, written
+from gpuq.script.fingerprint import CODE, fingerprint, is_shell, written
 from gpuq.script.frameworks import framework
 from gpuq.script.inputs import inputs
 from gpuq.script.network import network
@@ -28,7 +28,6 @@ from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, ScriptSettings, effective_settings
 from gpuq.script.values import Values
 
-_CODE = "program-code"
 # As `gpuq.messages.submission.Word` requires it.
 _LONGEST_WORD = 100
 
@@ -90,7 +89,7 @@ def _read(
     if code is not None:
         unsure = [digest(path) for path in own.unsure]
         code = hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code
-        _note(ours, _CODE, f"file-{code}", is_given=False)
+        _note(ours, CODE, f"file-{code}", is_given=False)
     found = {
         "framework": framework(surveys),
         **built,

@@ -248,6 +248,11 @@ def test_the_evidence_names_what_differs_as_it_is_typed_and_whether_the_script_w
         nano.asked("fit", "relu", "-c", "8").evidence
         == "own history, 1 run with another batch-size, of an earlier script"
     )
+    nano.edit(TORCH + "loader = DataLoader(data, 8, collate_fn=pad)\n")
+    edited = nano.asked("fit", "relu", "-c", "8")
+    assert edited.evidence == f"own history, 1 run of an earlier script{far}", (
+        "that its code is another one is said once"
+    )
 
 
 def test_seeds_and_run_names_of_unknown_spelling_cost_three_runs_alone_and_then_nothing(tmp_path: Path):
