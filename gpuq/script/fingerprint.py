@@ -83,6 +83,11 @@ def written(surveys: Sequence[Survey]) -> dict[str, int | float]:
     return {name: number for name, nodes in found.items() if nodes and (number := _number(nodes[0])) is not None}
 
 
+def config_digest(path: Path) -> str:
+    """What a configuration file says of the work, as `fingerprint` has it of a program."""
+    return sha256("\n".join(_of_config(read(path))).encode("utf-8", "replace")).hexdigest()
+
+
 def _said(file: SourceFile, left_out: set[int], cwd: Path) -> Iterator[str]:
     if file.tree is not None:
         return _of_python(file.tree, left_out)

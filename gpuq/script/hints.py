@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuq.script.configs import configured, named_files, read, with_parents
-from gpuq.script.fingerprint import CODE, fingerprint, is_shell, written
+from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
 from gpuq.script.frameworks import framework
 from gpuq.script.inputs import inputs
 from gpuq.script.network import network
@@ -23,7 +23,7 @@ from gpuq.script.own_configs import OwnConfigs, own_configs
 from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
 from gpuq.script.shell import named_positions
-from gpuq.script.source import LARGEST_BYTES, contents, digest, sources, text
+from gpuq.script.source import LARGEST_BYTES, contents, sources, text
 from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, ScriptSettings, effective_settings
 from gpuq.script.values import Values
@@ -87,7 +87,8 @@ def _read(
     for name, called in given.items():
         _note(ours, name, called)
     if code is not None:
-        unsure = [digest(path) for path in own.unsure]
+        # A further file that says the same is one more name of it.
+        unsure = sorted({config_digest(path) for path in own.unsure})
         code = hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code
         _note(ours, CODE, f"file-{code}", is_given=False)
     found = {
