@@ -42,7 +42,8 @@ _PATH = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
 _NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")
 # Parts of a path to data that say nothing of which data they are, and names that differ from run to run.
 _COMMON_PARTS = re.compile(
-    r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
+    r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|scratch|tmp|home"
+    r"|(?:part|shard|split|chunk|fold)s?(?:[-_]?\d+)?(?:-of-\d+)?"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
 # What stands before words `key=value`, which have names of their own.

@@ -133,6 +133,23 @@ def test_what_finds_no_room_among_many_given_settings_is_compared_too(tmp_path: 
     assert nano.asked(*words).upper_memory_bytes is None
 
 
+@pytest.mark.parametrize("option", ["--data data/", "--fasta in/"])
+def test_each_numbered_part_of_the_data_is_the_same_work(tmp_path: Path, option: str):
+    nano = Nano(tmp_path)
+    for name in ("data", "in"):
+        (tmp_path / name).mkdir()
+        for number in (1, 2):
+            (tmp_path / name / f"part_{number}.csv").write_text("1\n")
+    nano.ran(*f"{option}part_1.csv".split())
+    assert nano.asked(*f"{option}part_2.csv".split()).evidence == "own history, 1 run"
+
+
+def test_an_allocator_that_saves_memory_keeps_the_bound_where_it_is_switched_on(tmp_path: Path):
+    nano, saves = Nano(tmp_path), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    nano.ran()
+    assert 0.4 < (nano.asked(env=saves).upper_memory_bytes or 0) / GIB < 0.6
+
+
 def test_duration_grows_with_steps(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--max_iters=100", seconds=100.0)
