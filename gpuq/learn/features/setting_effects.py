@@ -20,9 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuq.learn.history.job_features import JobFeatures, Value
+from gpuq.learn.history.job_features import JobFeatures, Value, value_of
 from gpuq.script.meaning import Meaning, meaning, names_file, names_size
-from gpuq.script.tunables import WRITTEN
 
 ANYTHING = math.inf
 # An exponent of 0 would divide by zero when two measurements are extrapolated.
@@ -106,13 +105,7 @@ def changes(new: JobFeatures, old: JobFeatures) -> list[SettingChange]:
     if not names:
         return []
     ours, theirs = dict(new.values or ()), dict(old.values or ())
-    found = [SettingChange(name, _value(theirs, name), _value(ours, name)) for name in names]
-    return [change for change in found if change.old != change.new]
-
-
-def _value(values: Mapping[str, Value], name: str) -> Value | None:
-    """The value of a setting. Where the script's own number is not stored, it is the one that the setting has."""
-    return values.get(name, values.get(name.removeprefix(WRITTEN)))
+    return [SettingChange(name, value_of(theirs, name), value_of(ours, name)) for name in names]
 
 
 def of_a_step(changed: Sequence[SettingChange]) -> Iterable[tuple[SettingChange, FactorRange]]:
