@@ -113,7 +113,7 @@ class EffectiveSettings:
         if key in self.values or len(self.values) < MOST - 1:
             self.values[key] = found
         else:
-            self.left_out.setdefault(key, found)
+            self.left_out.setdefault(f"{WRITTEN}{key}", found)
 
 
 @dataclass(frozen=True)

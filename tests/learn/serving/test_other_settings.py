@@ -123,9 +123,10 @@ def test_a_number_of_the_script_is_compared_beside_one_that_is_given_under_its_n
     assert nano.asked().upper_memory_bytes, "without the option it is compared with what the script says"
 
 
-def test_what_finds_no_room_among_many_given_settings_is_compared_too(tmp_path: Path):
+@pytest.mark.parametrize("last", ["--option=1", "--n_embd=32"])
+def test_what_finds_no_room_among_many_given_settings_is_compared_too(tmp_path: Path, last: str):
     source = "import torch\n" + "".join(f"layer_{number}_units = 8\n" for number in range(31)) + "n_embd = {}\n"
-    words = [f"--option_{number}={number}" for number in range(60)]
+    words = [*(f"--option_{number}={number}" for number in range(70)), last]
     nano = Nano(tmp_path, source.format(64))
     nano.ran(*words)
     assert nano.asked(*words).evidence == "own history, 1 run"
