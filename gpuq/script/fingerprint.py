@@ -25,6 +25,8 @@ from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
 from gpuq.script.survey import Guards, Survey, argument, dotted, keyword, text_of
 
+CODE = "program-code"
+"""The name under which the digest is compared as a setting."""
 # Numbers under names of these meanings are compared by their ratio.
 _COMPARED = frozenset(
     {
@@ -63,7 +65,8 @@ def fingerprint(
     """Eight hexadecimal digits; None where there is no file. `compared`: the numbers in the surveyed files are compared as
     settings. The order in which files are imported does not matter."""
     left_out = {number for one in surveys.values() for number in _harmless(one)}
-    left_out |= _compared(list(surveys.values())) if compared else set()
+    if compared:
+        left_out |= {id(node) for nodes in _compared(list(surveys.values())).values() for node in nodes}
     found = sorted(
         sha256("\n".join(_said(one, left_out, cwd)).encode("utf-8", "replace")).hexdigest()
         for one in files
@@ -71,6 +74,18 @@ def fingerprint(
         if one.is_program or not NUMBER_IN_NAME.search(one.path.name)
     )
     return sha256("".join(found).encode()).hexdigest()[:8] if found else None
+
+
+def written(surveys: Sequence[Survey]) -> dict[str, int | float]:
+    """Setting -> the number that these files write out for it, apart from the defaults that a given one replaces."""
+    defaults = {id(node) for one in surveys for _, node in _defaults(one)}
+    found = {name: [node for node in nodes if id(node) not in defaults] for name, nodes in _compared(surveys).items()}
+    return {name: number for name, nodes in found.items() if nodes and (number := _number(nodes[0])) is not None}
+
+
+def config_digest(path: Path) -> str:
+    """What a configuration file says of the work, as `fingerprint` has it of a program."""
+    return sha256("\n".join(_of_config(read(path))).encode("utf-8", "replace")).hexdigest()
 
 
 def _said(file: SourceFile, left_out: set[int], cwd: Path) -> Iterator[str]:
@@ -114,9 +129,9 @@ def _harmless(survey: Survey) -> set[int]:
     return found
 
 
-def _compared(surveys: Sequence[Survey]) -> set[int]:
-    """The ids of the numbers in these files that are compared as settings. Of several with one name only one is compared, so they
-    have to be equal."""
+def _compared(surveys: Sequence[Survey]) -> dict[str, list[ast.expr]]:
+    """Setting -> the numbers in these files that are compared under this name. Of several with one name only one is compared, so
+    they have to be equal."""
     numbers: dict[str, list[ast.expr]] = {}
     for name, node, guards in (named for one in surveys for named in _named(one)):
         if not guards and _number(node) is not None:
@@ -128,12 +143,12 @@ def _compared(surveys: Sequence[Survey]) -> set[int]:
     # Of what is no option only names with a known meaning are compared.
     options = {_key(max(option.names, key=len)) for one in surveys for option in one.options}
     found = [
-        nodes
+        (name, nodes)
         for name, nodes in numbers.items()
         if len({_number(node) for node in nodes}) == 1
         and (meaning(name) in _COMPARED or (name in options and meaning(name) is Meaning.OTHER))
     ]
-    return {id(node) for nodes in found[:_MOST_COMPARED] for node in nodes}
+    return dict(found[:_MOST_COMPARED])
 
 
 def _key(name: str) -> str:
@@ -143,13 +158,18 @@ def _key(name: str) -> str:
 
 def _named(survey: Survey) -> Iterator[tuple[str, ast.expr, Guards]]:
     """(name, value, conditions) of options, of what the script looks up, and of all else that has a name."""
-    yield from ((max(one.names, key=len), one.default, ()) for one in survey.options if one.default is not None)
-    for call in survey.calls:
-        if call.last in {"get", "getenv"} and len(call.node.args) == 2 and (name := text_of(call.node.args[0])):
-            yield name, call.node.args[1], ()
+    yield from ((name, node, ()) for name, node in _defaults(survey))
     for name, node, guards in survey.named:
         of_field = keyword(node, "default") if isinstance(node, ast.Call) and dotted(node.func, {}) == "field" else None
         yield name, of_field or node, guards
+
+
+def _defaults(survey: Survey) -> Iterator[tuple[str, ast.expr]]:
+    """(name, default) of options and of what the script looks up."""
+    yield from ((max(one.names, key=len), one.default) for one in survey.options if one.default is not None)
+    for call in survey.calls:
+        if call.last in {"get", "getenv"} and len(call.node.args) == 2 and (name := text_of(call.node.args[0])):
+            yield name, call.node.args[1]
 
 
 def _constants(node: ast.expr) -> list[Any]:

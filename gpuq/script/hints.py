@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuq.script.configs import configured, named_files, read, with_parents
-from gpuq.script.fingerprint import fingerprint, is_shell
+from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
 from gpuq.script.frameworks import framework
 from gpuq.script.inputs import inputs
 from gpuq.script.network import network
@@ -23,12 +23,11 @@ from gpuq.script.own_configs import OwnConfigs, own_configs
 from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
 from gpuq.script.shell import named_positions
-from gpuq.script.source import LARGEST_BYTES, contents, digest, sources, text
+from gpuq.script.source import LARGEST_BYTES, contents, sources, text
 from gpuq.script.survey import Survey, survey
-from gpuq.script.tunables import MOST, EffectiveSettings, effective_settings
+from gpuq.script.tunables import MOST, EffectiveSettings, ScriptSettings, effective_settings
 from gpuq.script.values import Values
 
-_CODE = "program-code"
 # As `gpuq.messages.submission.Word` requires it.
 _LONGEST_WORD = 100
 
@@ -58,7 +57,7 @@ def _read(
     around: Sequence[str] = (),
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
-    _, surveys, code = _surveys(programs, cwd)
+    _, surveys, code, numbers = _surveys(programs, cwd)
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
     # A script does not see what its launcher is given, which may have options of the same names.
@@ -73,22 +72,25 @@ def _read(
     read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
     in_files = configured(read_files)
     values = Values(surveys, arguments, in_files)
-    ours = effective_settings(all_words, {}, read_files, surveys, values, read=named)
+    all_arguments = {name: value for name, value in pairs(all_words) if name is not None}
+    built, read_settings = network(surveys, values), settings(surveys, values, all_arguments, in_files)
+    # What is written out in the script is compared too, as the same command may run an edited script.
+    sizes = {
+        SPELLINGS[name][0]: parsed(setting["value"])
+        for name, setting in read_settings.items()
+        if setting["origin"] == "script"
+    }
+    ours = effective_settings(all_words, {}, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
     given = inputs(all_words, cwd, ours.values, named)
     if code is None and not given and not around and not any(one.entries or one.rest for one in read_files):
         return None
     for name, called in given.items():
         _note(ours, name, called)
-    all_arguments = {name: value for name, value in pairs(all_words) if name is not None}
-    built, read_settings = network(surveys, values), settings(surveys, values, all_arguments, in_files)
-    # What is written out in the script is compared too, as the same command may run an edited script.
-    for name, setting in read_settings.items():
-        if setting["origin"] == "script":
-            ours.default(SPELLINGS[name][0], parsed(setting["value"]), instead=True)
     if code is not None:
-        unsure = [digest(path) for path in own.unsure]
+        # A further file that says the same is one more name of it.
+        unsure = sorted({config_digest(path) for path in own.unsure})
         code = hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code
-        _note(ours, _CODE, f"file-{code}", is_given=False)
+        _note(ours, CODE, f"file-{code}", is_given=False)
     found = {
         "framework": framework(surveys),
         **built,
@@ -132,6 +134,8 @@ class _Surveyed(NamedTuple):
     """Those of its own code and its modules, if it is one of Python."""
     code: str | None
     """The digest of all its files."""
+    written: Mapping[str, float] = MappingProxyType({})
+    """Its numbers that are compared as settings."""
 
 
 @lru_cache(maxsize=16)
@@ -142,6 +146,7 @@ def _surveys(programs: tuple[Path, ...], cwd: Path) -> _Surveyed:
         surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
         is_python = bool(found) and found[0].path in surveys
         code = fingerprint(found, surveys, cwd, compared=is_python)
-        return _Surveyed(files, tuple(surveys.values()) if is_python else (), code)
+        ours = tuple(surveys.values()) if is_python else ()
+        return _Surveyed(files, ours, code, written(ours))
     except Exception:  # noqa: BLE001 - as above
         return _Surveyed(files, (), hashlib.sha256(repr(files).encode()).hexdigest()[:8])

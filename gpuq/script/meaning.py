@@ -102,6 +102,8 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         r"(?:^|-)(?:n|num|number|max|total)-(?:of-)?(?:color|group|host|label|message|port|project|user)s?$",
     ),
     (Meaning.SAVING, r"(?:grad|gradient|activation)s?-?checkpoint"),
+    # `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.
+    (Meaning.SAVING, r"(?:^|-)alloc-conf$"),
     # Without such a cache the network runs that its results are of.
     (
         Meaning.SAVING,

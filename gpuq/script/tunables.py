@@ -25,6 +25,8 @@ from gpuq.script.values import Values
 
 Value = float | str
 MOST = 64
+WRITTEN = "script."
+"""Before the name of a setting that is given, where the script writes out another number under this name."""
 _LARGEST = 1e15
 _LONGEST_NAME = 60
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST_NAME}}}")
@@ -40,7 +42,8 @@ _PATH = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
 _NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")
 # Parts of a path to data that say nothing of which data they are, and names that differ from run to run.
 _COMMON_PARTS = re.compile(
-    r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|shards?|splits?|scratch|tmp|home"
+    r"data|datasets?|train|training|val|valid|test|images?|imgs?|raw|processed|inputs?|files?|scratch|tmp|home"
+    r"|(?:part|shard|split|chunk|fold)s?(?:[-_]?\d+)?(?:-of-\d+)?"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
 # What stands before words `key=value`, which have names of their own.
@@ -72,7 +75,7 @@ class EffectiveSettings:
     values: dict[str, Value] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
     left_out: dict[str, Value] = field(default_factory=dict)
-    """Given values for which there is no room."""
+    """Values for which there is no room."""
 
     def give(self, name: str, raw: Any, *, whole: bool = False) -> None:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
@@ -97,24 +100,49 @@ class EffectiveSettings:
         """Set a default of the script, unless something else set that name; `instead` of another default of that name."""
         key = _key(name)
         found = None if key in (self.given if instead else self.values) else value(key, raw)
-        if found is not None and (key in self.values or len(self.values) < MOST - 1):
+        if found is not None:
+            self._default(key, found)
+
+    def written(self, name: str, number: float) -> None:
+        """Note a number that the script writes out under a given name: it may be another thing than what is given."""
+        if name in self.given and self.values[name] != number:
+            self._default(f"{WRITTEN}{name}", float(number))
+            self.given.add(f"{WRITTEN}{name}")
+
+    def _default(self, key: str, found: Value) -> None:
+        if key in self.values or len(self.values) < MOST - 1:
             self.values[key] = found
+        else:
+            self.left_out.setdefault(f"{WRITTEN}{key}", found)
+
+
+@dataclass(frozen=True)
+class ScriptSettings:
+    """What the script itself says of its settings."""
+
+    surveys: Sequence[Survey] = ()
+    values: Values | None = None
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Those that are written out in it, by their usual names."""
+    written: Mapping[str, float] = field(default_factory=dict)
+    """Its numbers that are compared, by name."""
 
 
 def effective_settings(
     words: Sequence[str],
     env: Mapping[str, str],
     files: Sequence[ConfigFile] = (),
-    surveys: Sequence[Survey] = (),
-    values: Values | None = None,
+    script: ScriptSettings | None = None,
     read: Container[str] = (),
 ) -> EffectiveSettings:
     """The settings of one job: the command goes before variables, those before files, those before the script.
 
-    `read` are the words that name the files. What of these was not understood counts by its digest, together with given values
+    `read` are the words that name the files. What of these was not understood counts by its digest, together with the values
     for which there is no room.
     """
     found = EffectiveSettings()
+    script = script or ScriptSettings()
+    surveys = script.surveys
     # Each spelling of an option that the script declares, and its longest one, under which it is compared.
     declared = [option for one in reversed(surveys) for option in one.options]
     aliases = {name: max(option.names, key=len) for option in declared for name in option.names}
@@ -126,8 +154,12 @@ def effective_settings(
     _take_words(found, words, aliases, positional_names(surveys), looked_up, read)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
-    for name, raw in _defaults(surveys, values):
+    for name, raw in _defaults(surveys, script.values):
         found.default(name, raw)
+    for name, raw in script.sizes.items():
+        found.default(name, raw, instead=True)
+    for name, number in script.written.items():
+        found.written(name, number)
     rest = [one.rest for one in files if one.rest]
     if rest or found.left_out:
         found.values["configuration"] = _digest(f"{rest} {sorted(found.left_out.items())}")

@@ -63,8 +63,10 @@ def test_a_file_is_found_by_the_path_that_the_script_makes(tmp_path: Path, sourc
     ],
 )
 def test_where_the_name_is_not_known_all_files_of_the_folder_count(tmp_path: Path, source: str):
-    before = values(tmp_path, {"t.py": HERE + source, "configs/a.yaml": "width: 64\n"}, [], {})
-    assert before != values(tmp_path, {"configs/a.yaml": "width: 4096\n"}, [], {})
+    before = values(tmp_path, {"t.py": HERE + source, "configs/a.yaml": "width: 64\nlr: 0.1\n"}, [], {})
+    no_matter = {"configs/a.yaml": "width: 64\nlr: 0.3  # more\n", "configs/b.yaml": "lr: 0.2\nseed: 3\nwidth: 64\n"}
+    assert before == values(tmp_path, no_matter, [], {}), "step sizes, comments, and another file that says the same"
+    assert before != values(tmp_path, {"configs/b.yaml": "width: 4096\n"}, [], {})
 
 
 def test_a_file_that_the_script_writes_is_no_configuration(tmp_path: Path):

@@ -71,7 +71,16 @@ def test_options_over_the_defaults_of_the_script(tmp_path: Path, words: tuple[st
 )  # fmt: skip
 def test_defaults_that_are_no_options(tmp_path: Path, source: str, words: tuple[str, ...]):
     assert read(tmp_path, source) == {"n-layer": 4.0, "n-embd": 128.0}
-    assert read(tmp_path, source, *words) == {"n-layer": 4.0, "n-embd": 512.0}
+    # Whether these are one thing or two by one name, nothing tells.
+    assert read(tmp_path, source, *words) == {"n-layer": 4.0, "n-embd": 512.0, "script.n-embd": 128.0}
+
+
+def test_a_number_of_the_script_is_what_its_setting_is_where_it_is_not_stored():
+    """As of a task of a sweep, whose parameter may happen to be that number."""
+    swept = JobFeatures.of({"values": {"hidden": 64.0, "script.hidden": 64.0}, "given": ["hidden", "script.hidden"]})
+    alone, wider = (JobFeatures.of({"values": {"hidden": hidden}, "given": []}) for hidden in (64.0, 128.0))
+    assert swept.different(alone) == alone.different(swept) == []
+    assert swept.different(wider) == wider.different(swept) == ["hidden", "script.hidden"]
 
 
 def test_variables_with_the_defaults_that_the_script_reads_them_with(tmp_path: Path):

@@ -311,7 +311,10 @@ def _effective(submission: Submission, hints: Hints, runs: Program) -> Effective
     of_launchers = effective_settings(_arguments(replace(runs, arguments=())), env).values
     for name, text in of_launchers.items():
         if name not in found.given:
+            of_script = found.values.get(name)
             found.give(name, text)
+            if isinstance(of_script, float):
+                found.written(name, of_script)
     return found
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuq.learn.history.job_features import JobFeatures, Value
+from gpuq.learn.history.job_features import JobFeatures, Value, value_of
 from gpuq.script.meaning import Meaning, meaning, names_file, names_size
 
 ANYTHING = math.inf
@@ -105,7 +105,7 @@ def changes(new: JobFeatures, old: JobFeatures) -> list[SettingChange]:
     if not names:
         return []
     ours, theirs = dict(new.values or ()), dict(old.values or ())
-    return [SettingChange(name, theirs.get(name), ours.get(name)) for name in names]
+    return [SettingChange(name, value_of(theirs, name), value_of(ours, name)) for name in names]
 
 
 def of_a_step(changed: Sequence[SettingChange]) -> Iterable[tuple[SettingChange, FactorRange]]:

@@ -10,6 +10,7 @@ from typing import Any
 from gpuq.learn.features.architectures import compute_log2
 from gpuq.learn.memory.footprint import LayerTerms, parts_of, traced_terms
 from gpuq.script.meaning import Meaning, meaning
+from gpuq.script.tunables import WRITTEN
 
 Value = float | str
 # (owner, or "project" and its name; script; number of devices)
@@ -87,7 +88,13 @@ class JobFeatures:
         ours, theirs, given = dict(self.values), dict(run.values or ()), self.given | run.given
         # The symmetric difference has the names of settings that either side lacks or has with another value.
         names = {name for name, _ in set(ours.items()) ^ set(theirs.items())}
-        return sorted(name for name in names if (name in ours and name in theirs) or name in given)
+        compared = (name for name in names if (name in ours and name in theirs) or name in given)
+        return sorted(name for name in compared if value_of(ours, name) != value_of(theirs, name))
+
+
+def value_of(values: Mapping[str, Value], name: str) -> Value | None:
+    """The value of a setting. Where the script's own number is not stored, it is the one that the setting has."""
+    return values.get(name, values.get(name.removeprefix(WRITTEN)))
 
 
 def _agree(one: str | float | None, other: str | float | None) -> bool:

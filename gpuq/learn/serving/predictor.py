@@ -42,6 +42,7 @@ from gpuq.learn.statistics import (
     upper_bound,
 )
 from gpuq.learn.transfer.transfer import Transfers
+from gpuq.script.fingerprint import CODE
 from gpuq.settings import Learning
 
 # The point of a memory forecast: three of four runs stay at or under it.
@@ -380,8 +381,10 @@ class Predictor:
             point, upper = _ordered(needs.usual, growth.bounded(needs, noise), runs, quantile)
         half, longest = growth.seconds(found.seconds)
         shown = siblings.utilization_pct
-        names = ", ".join(_shown(change.name) for change in found.nearest[:_MOST_NAMED])
-        others = ", …" if len(found.nearest) > _MOST_NAMED else ""
+        # That the code is another one is said by its edit.
+        differ = [_shown(change.name) for change in found.nearest if not (was_edited and change.name == CODE)]
+        names = ", ".join(differ[:_MOST_NAMED])
+        others = ", …" if len(differ) > _MOST_NAMED else ""
         differing = [f"with another {names}{others}"] * bool(names) + ["of an earlier script"] * was_edited
         evidence = f"own history, {_count(siblings.runs)} {', '.join(differing) or 'with other options'}"
         return Forecast(

@@ -106,6 +106,51 @@ def test_a_variable_given_to_the_job_counts_as_an_argument_does(tmp_path: Path):
     assert not nano.asked(env={"HIDDEN": "8192"}).known
 
 
+@pytest.mark.parametrize("way", ["file", "command", "variable"])
+def test_a_number_of_the_script_is_compared_beside_one_that_is_given_under_its_name(tmp_path: Path, way: str):
+    source = "import torch, yaml, sys\nencoder = Encoder(hidden={})\n"
+    (tmp_path / "a.yaml").write_text("hidden: 32\n")
+    words = {"file": ("--config", "a.yaml"), "command": ("--hidden=32",), "variable": ()}[way]
+    env = {"HIDDEN": "32"} if way == "variable" else {}
+    nano = Nano(tmp_path, source.format(64))
+    nano.ran(*words, env=env, gib=10.0)
+    assert nano.asked(*words, env=env).evidence == "own history, 1 run"
+    nano.edit(source.format(12800))
+    edited = nano.asked(*words, env=env)
+    assert edited.upper_memory_bytes is None or edited.upper_memory_bytes > 100 * GIB
+    nano.edit(source.format(64))
+    assert nano.asked().evidence == "own history, 1 run with another hidden"
+    assert nano.asked().upper_memory_bytes, "without the option it is compared with what the script says"
+
+
+@pytest.mark.parametrize("last", ["--option=1", "--n_embd=32"])
+def test_what_finds_no_room_among_many_given_settings_is_compared_too(tmp_path: Path, last: str):
+    source = "import torch\n" + "".join(f"layer_{number}_units = 8\n" for number in range(31)) + "n_embd = {}\n"
+    words = [*(f"--option_{number}={number}" for number in range(70)), last]
+    nano = Nano(tmp_path, source.format(64))
+    nano.ran(*words)
+    assert nano.asked(*words).evidence == "own history, 1 run"
+    nano.edit(source.format(12800))
+    assert nano.asked(*words).upper_memory_bytes is None
+
+
+@pytest.mark.parametrize("option", ["--data data/", "--fasta in/"])
+def test_each_numbered_part_of_the_data_is_the_same_work(tmp_path: Path, option: str):
+    nano = Nano(tmp_path)
+    for name in ("data", "in"):
+        (tmp_path / name).mkdir()
+        for number in (1, 2):
+            (tmp_path / name / f"part_{number}.csv").write_text("1\n")
+    nano.ran(*f"{option}part_1.csv".split())
+    assert nano.asked(*f"{option}part_2.csv".split()).evidence == "own history, 1 run"
+
+
+def test_an_allocator_that_saves_memory_keeps_the_bound_where_it_is_switched_on(tmp_path: Path):
+    nano, saves = Nano(tmp_path), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    nano.ran()
+    assert 0.4 < (nano.asked(env=saves).upper_memory_bytes or 0) / GIB < 0.6
+
+
 def test_duration_grows_with_steps(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--max_iters=100", seconds=100.0)
@@ -220,6 +265,11 @@ def test_the_evidence_names_what_differs_as_it_is_typed_and_whether_the_script_w
     assert (
         nano.asked("fit", "relu", "-c", "8").evidence
         == "own history, 1 run with another batch-size, of an earlier script"
+    )
+    nano.edit(TORCH + "loader = DataLoader(data, 8, collate_fn=pad)\n")
+    edited = nano.asked("fit", "relu", "-c", "8")
+    assert edited.evidence == f"own history, 1 run of an earlier script{far}", (
+        "that its code is another one is said once"
     )
 
 
