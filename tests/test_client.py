@@ -176,7 +176,7 @@ def test_values_are_read_as_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert (body["gpu_memory"], body["max_slowdown"], body["env"]["MY_DATA"]) == (10 * 2**30, 1.15, "/data")
 
 
-def test_a_script_that_is_edited_between_two_submissions_is_read_anew(
+def test_a_script_that_is_edited_between_two_submissions_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -213,7 +213,7 @@ def is_listed(name: str) -> bool:
 
 
 def forget() -> None:
-    """Read files anew: between two submissions of one process, as of a notebook, a script may be edited."""
+    """Read files again: between two submissions of one process, as of a notebook, a script may be edited."""
     from gpuq.script.hints import forget as forget_surveys
 
     _program_of.cache_clear()

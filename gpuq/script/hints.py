@@ -117,7 +117,7 @@ def variables(script: Path, cwd: Path) -> frozenset[str]:
 
 
 def forget() -> None:
-    """Read everything anew: files may have changed."""
+    """Read everything again: files may have changed."""
     _surveys.cache_clear()
 
 
