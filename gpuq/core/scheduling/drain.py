@@ -66,7 +66,7 @@ def known_remaining_s(attempt: Attempt, job: Job, now: float) -> float | None:
 
 
 def _age_s(attempt: Attempt, now: float) -> float:
-    return max(0.0, now - (attempt.launched_at if attempt.started_at is None else attempt.started_at))
+    return max(0.0, now - attempt.began_at)
 
 
 def _distance(snapshots: list[DeviceSnapshot], remaining: Remaining) -> tuple[float, int, float, DeviceId]:

@@ -125,6 +125,11 @@ class Attempt:
     trial: bool = False
     ahead_of: int | None = None
 
+    @property
+    def began_at(self) -> float:
+        """When it started; until that is known, when it was launched."""
+        return self.launched_at if self.started_at is None else self.started_at
+
 
 def opened(attempt: Attempt, promised: int) -> Attempt:
     """The attempt as one that others may join, with so many bytes promised to it on each of its devices."""

@@ -92,7 +92,7 @@ class StartTimeEstimator:
         for name in sorted(self._running.keys() - context.state.attempts.keys()):
             # A job that waits again was stopped: how long it would have lasted is not known.
             if name.job not in jobs or jobs[name.job].state not in WAITING:
-                self._ended_s.append(now - _began(self._running[name]))
+                self._ended_s.append(now - self._running[name].began_at)
         self._running = dict(context.state.attempts)
 
     def in_order(self, context: SchedulingContext, jobs: Iterable[Job]) -> list[Job]:
@@ -215,7 +215,7 @@ def _holders(context: SchedulingContext, pool_of: Callable[[Device], DevicePool]
 
     def expected_end(attempt: Attempt) -> float:
         p50_s = attempt.forecast.duration_p50_s
-        return inf if p50_s is None else max(context.now, _began(attempt) + p50_s)
+        return inf if p50_s is None else max(context.now, attempt.began_at + p50_s)
 
     devices: Counter[tuple[Attempt, DevicePool, JobId | None, tuple[Booking, ...]]] = Counter()
     for snapshot in context.snapshots:
@@ -229,7 +229,7 @@ def _holders(context: SchedulingContext, pool_of: Callable[[Device], DevicePool]
         # What is forecast of its job now, else what was when it was launched.
         launch = forecast_duration(attempt.forecast.duration_p50_s, attempt.forecast.duration_p90_s)
         duration = _forecast(context, context.state.jobs[attempt.id.job]) or launch
-        age_s = max(0.0, context.now - _began(attempt))
+        age_s = max(0.0, context.now - attempt.began_at)
         found.append(_Holder(pool, count, reserved_for, bookings, duration, age_s))
     return found
 
@@ -239,7 +239,3 @@ def _forecast(context: SchedulingContext, job: Job) -> Duration | None:
     forecasts = (context.forecast_alone(job, device) for device in context.classes_for(job))
     durations = (forecast_duration(found.duration_p50_s, found.duration_p90_s) for found in forecasts)
     return next((duration for duration in durations if duration is not None), None)
-
-
-def _began(attempt: Attempt) -> float:
-    return attempt.launched_at if attempt.started_at is None else attempt.started_at

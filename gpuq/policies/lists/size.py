@@ -52,7 +52,7 @@ class Sizes:
         An attempt that runs past it is expected to run as long again as it has run so far: the longer a job has lasted, the
         longer it will probably last.
         """
-        p90, began = attempt.forecast.duration_p90_s, attempt.started_at or attempt.launched_at
+        p90, began = attempt.forecast.duration_p90_s, attempt.began_at
         if p90 is None:
             return None
         slowdown = attempt.forecast.expected_slowdown or 1.0

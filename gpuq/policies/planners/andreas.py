@@ -183,7 +183,7 @@ def _end(context: SchedulingContext, attempt: Attempt) -> float:
         asked = speedups.get(context.state.jobs[attempt.id.job].device_count)
         now = speedups.get(len(attempt.devices))
         duration_s = duration_s * asked / now if asked and now else duration_s
-    began = attempt.launched_at if attempt.started_at is None else attempt.started_at
+    began = attempt.began_at
     expected = began + duration_s
     return max(expected, context.now + max(1.0, context.now - expected))
 
