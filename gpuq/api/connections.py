@@ -7,7 +7,7 @@ was sent: a compressed one of two megabytes may become two gigabytes. What a han
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -84,19 +84,17 @@ async def pieces(request: web.Request) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def whole(request: web.Request, most: int) -> bytes:
-    """The body. Raises TooLarge for more than `most` bytes, and TooSlow as `pieces` does."""
-    body = bytearray()
-    if (request.content_length or 0) <= most:
+async def whole(request: web.Request, most: int, count: Callable[[int], None] = lambda _: None) -> bytes:
+    """The body. `count` is called with the bytes of each piece. Raises TooLarge for more than `most` bytes, TooSlow as `pieces`
+    does, and what `count` raises."""
+    body, announced = bytearray(), request.content_length or 0
+    if announced <= most:
         async for piece in pieces(request):
             body += piece
+            count(len(piece))
             if len(body) > most:
                 break
-    if max(len(body), request.content_length or 0) > most:
-        raise TooLarge(f"The body is larger than {size(most)}, which is the limit at this address.")
+    if max(len(body), announced) > most:
+        limit = f"{most // 2**20} MiB" if most >= 2**20 else f"{most} bytes"
+        raise TooLarge(f"The body is larger than {limit}, which is the limit at this address.")
     return bytes(body)
-
-
-def size(most: int) -> str:
-    """A limit in words."""
-    return f"{most // 2**20} MiB" if most >= 2**20 else f"{most} bytes"

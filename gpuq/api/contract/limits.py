@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gpuq.api import connections
 from gpuq.api.context import context_of
-from gpuq.api.contract.problem import Handler, TooLarge, TooManyAtOnce
+from gpuq.api.contract.problem import Handler, TooManyAtOnce
 from gpuq.api.identity import caller_of
 
 MOST: Final = 2**20
@@ -46,19 +46,14 @@ def one_of(request: web.Request, what: str, most: int) -> Iterator[None]:
 async def read(request: web.Request, most: int = MOST) -> bytes:
     """The body. Raises TooLarge for more than `most` bytes, and TooManyAtOnce where it and the user's others have more than
     MOST_OF_USER."""
-    body, taken, user = bytearray(), context_of(request).body_bytes, caller_of(request).user
-    announced = request.content_length or 0
-    if announced <= most:
-        async for piece in connections.pieces(request):
-            body += piece
-            request[_READ] = len(body)
-            taken[user] += len(piece)
-            if len(body) > most:
-                break
-            if taken[user] > MOST_OF_USER:
-                raise TooManyAtOnce(
-                    f"Your open requests have more than {MOST_OF_USER // 2**20} MiB together, which is the limit."
-                )
-    if max(len(body), announced) > most:
-        raise TooLarge(f"The body is larger than {connections.size(most)}, which is the limit at this address.")
-    return bytes(body)
+    taken, user = context_of(request).body_bytes, caller_of(request).user
+
+    def count(received: int) -> None:
+        request[_READ] = request.get(_READ, 0) + received
+        taken[user] += received
+        if request[_READ] <= most and taken[user] > MOST_OF_USER:
+            raise TooManyAtOnce(
+                f"Your open requests have more than {MOST_OF_USER // 2**20} MiB together, which is the limit."
+            )
+
+    return await connections.whole(request, most, count)
