@@ -162,7 +162,7 @@ def body_of(
         "git_dirty": dirty,
         "script": str(copy.original(script) if copy else script) if script else None,
         "script_sha256": capture.work_sha256(command, folder),
-        "hints": _hints(options, command, folder, env, shared.array),
+        "hints": _hints(shared, command, folder, env),
         "snapshot": copy.facts() if copy else None,
         "sync": sent.field() if sent else None,
         "array": shared.array,
@@ -171,7 +171,7 @@ def body_of(
         check_placeholders([*words, name], shared.array.get("params", {}))
     if options.pty:
         _check_terminal(body, from_stdin=words[0] == piped.HERE and not verbatim)
-    _warn_of_variables(options, command, folder, env, shared.array)
+    _warn_of_variables(shared, command, folder, env)
     return {name: value for name, value in body.items() if value is not None}
 
 
@@ -223,13 +223,8 @@ def _wishes(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _warn_of_variables(
-    options: argparse.Namespace,
-    command: capture.Command,
-    folder: Path,
-    env: Mapping[str, str],
-    array: dict[str, Any] | None,
-) -> None:
+def _warn_of_variables(shared: SubmissionBase, command: capture.Command, folder: Path, env: Mapping[str, str]) -> None:
+    options, array = shared.options, shared.array
     for glob in capture.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
     swept = array.get("params", {}) if array is not None else {}
@@ -243,13 +238,10 @@ def _warn_of_variables(
 
 
 def _hints(
-    options: argparse.Namespace,
-    command: capture.Command,
-    folder: Path,
-    env: Mapping[str, str],
-    array: dict[str, Any] | None,
+    shared: SubmissionBase, command: capture.Command, folder: Path, env: Mapping[str, str]
 ) -> dict[str, Any] | None:
     """What the script says of the job, and what a dry run of it counts if one was asked for. Raises BadInput."""
+    options, array = shared.options, shared.array
     if options.dry_run_memory:
         if array is not None or options.image or options.module or command.stdin is not None or options.pty:
             fix = "Leave --dry-run-memory out, or try one of its jobs with `gpuq predict --dry-run-memory`."

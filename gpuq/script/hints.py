@@ -52,9 +52,9 @@ def _read(
     script: Path | None,
     words: Sequence[str],
     cwd: Path,
-    files: Sequence[Path] = (),
-    env: Mapping[str, str] = MappingProxyType({}),
-    around: Sequence[str] = (),
+    files: Sequence[Path],
+    env: Mapping[str, str],
+    around: Sequence[str],
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
     _, surveys, code, numbers = _surveys(programs, cwd)

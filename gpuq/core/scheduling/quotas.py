@@ -102,11 +102,13 @@ class QuotaPass:
 
     def _refusal_as_kept(self, job: Job, wanted: int) -> Verdict | None:
         """The refusal of a job that would take what is kept of a quota for others."""
-        for account in job.accounts if self._claims is not None else ():
+        if self._claims is None:
+            return None
+        for account in job.accounts:
             quota = quota_of(account, self._state.quotas)
             if quota is None or quota.running_devices is None:
                 continue
-            others = list(self._claims.on(account, job)) if self._claims is not None else []
+            others = list(self._claims.on(account, job))
             kept, used = sum(other.device_count for other in others), self.devices(account)
             if others and used + kept + wanted > quota.running_devices:
                 who: Numbers = ((account.scope.value, account.name), ("limit_devices", quota.running_devices))
