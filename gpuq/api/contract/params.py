@@ -1,7 +1,7 @@
-"""What requests send, as types: parameters in addresses and headers, and bodies; and the decoding of parameters.
+"""Parameters of requests, in addresses and headers: their types, of which OpenAPI is made, and their decoding.
 
-OpenAPI is made from the same types. UNSET means "not given". In an address a list is separated by commas. Every error names the
-value and what it must be.
+UNSET means "not given". In an address a list is separated by commas. Every error names the value and what it must be. Bodies
+have `bodies.py`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,12 @@ from multidict import MultiMapping
 
 from gpuq.api.identity import Caller
 from gpuq.core.state.booking import BookingId
-from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState, Sharing
-from gpuq.core.state.quota import LONGEST_WINDOW_S
+from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.errors import BadInput, NotFound
-from gpuq.files import MOST_FILES, NAME
 from gpuq.messages.submission import (
-    MAX_BYTES,
-    MAX_MOMENT,
     NO_NUL,
     NO_NUL_IN_LONG,
-    Constraints,
-    JobName,
-    MaxSlowdown,
-    Memory,
-    Moment,
-    NotifyRules,
-    Priority,
     Submission,
-    TimeLimit,
 )
 
 T = TypeVar("T")
@@ -46,8 +34,6 @@ MAX_BATCH = 10_000
 MAX_LIMIT = 10**9
 # The longest ids of so many devices make an address of less than 32 KiB, and more are not read.
 MAX_DEVICES = 100
-MAX_TOKEN_S = 10 * 366 * 86_400.0
-TOKEN_S = 90 * 86_400.0
 _GROUPS: dict[str, frozenset[JobState]] = {"waiting": WAITING, "active": ACTIVE, "ended": ENDED}
 
 Batch = Annotated[list[Submission], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -281,48 +267,6 @@ class UsageQuery(DaysQuery, frozen=True):
     ) = UNSET
 
 
-class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The jobs that meet every given condition. `ids` are single ids, and ranges as [first, last].
-
-    Without `ids` and `state`, only jobs that the request is possible for are selected.
-    """
-
-    ids: Annotated[list[Id | IdRange], Meta(min_length=1, max_length=10_000)] | UnsetType = UNSET
-    state: Annotated[list[StateWord], Meta(min_length=1, max_length=100)] | UnsetType = UNSET
-    owner: Annotated[Owner, Meta(description="`me`, `all` or a user's name.")] | UnsetType = UNSET
-    name: Pattern | UnsetType = UNSET
-    kind: Pattern | UnsetType = UNSET
-    project: Pattern | UnsetType = UNSET
-
-    def __post_init__(self) -> None:
-        if all(value is UNSET for value in (self.ids, self.state, self.owner, self.name, self.kind, self.project)):
-            raise ValueError("`where` names no condition; `owner` as `me` means all jobs of your own")
-
-
-class JobsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A request about many jobs. With `dry_run` nothing is recorded; the answer says what would be done."""
-
-    where: Annotated[Where, Meta(extra_json_schema={"minProperties": 1})]
-    dry_run: bool = False
-
-
-class TreeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of a tree."""
-
-    name: Annotated[
-        str, Meta(pattern=NAME, description="Its path in the tree: without `.`, `..`, `.git` or an empty part.")
-    ]
-    size: Annotated[int, Meta(ge=0, le=MAX_BYTES, description="Bytes.")]
-    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-    executable: bool = False
-
-
-class TreeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The files of a tree that jobs are to run with."""
-
-    files: Annotated[list[TreeFile], Meta(max_length=MOST_FILES)]
-
-
 class FilesQuery(msgspec.Struct, frozen=True):
     """Which of a job's files, of which attempt."""
 
@@ -333,81 +277,7 @@ class FilesQuery(msgspec.Struct, frozen=True):
     attempt: Number | UnsetType = UNSET
 
 
-class EditFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """New values for what jobs ask for, as in a submission. null takes a field back to what a submission without it has."""
-
-    name: JobName | UnsetType | None = UNSET
-    priority: Priority | UnsetType = UNSET
-    share: Sharing | UnsetType = UNSET
-    max_slowdown: MaxSlowdown | UnsetType | None = UNSET
-    gpu_memory: Memory | UnsetType | None = UNSET
-    time_limit_s: TimeLimit | UnsetType | None = UNSET
-    deadline_at: Moment | UnsetType | None = UNSET
-    begin_at: Moment | UnsetType | None = UNSET
-    notify: NotifyRules | UnsetType | None = UNSET
-
-    def __post_init__(self) -> None:
-        if not self.changes:
-            raise ValueError("`edit` names no field")
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """The new value of each field that is given."""
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not UNSET}
-
-
-class EditBody(JobsBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which jobs are to be changed, and how: all of them or none. Without `ids` and `state`, those that wait."""
-
-    edit: Annotated[EditFields, Meta(extra_json_schema={"minProperties": 1})]
-
-
-class DrainBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a host is drained, for the users whose jobs wait."""
-
-    why: Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
-
-
-class AccountBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A user or a project. The name `*` stands for all that have no quota of their own."""
-
-    scope: Literal["user", "project"]
-    name: Owner
-
-
 QUOTA_LIMITS = ("running_devices", "waiting_jobs", "device_hours", "window_s")
-
-
-class QuotaBody(AccountBody, frozen=True, forbid_unknown_fields=True):
-    """The quota of a user or a project. What is not given is not limited."""
-
-    running_devices: Annotated[int, Meta(ge=0, le=MAX_LIMIT, description="Of all its jobs together.")] | UnsetType = (
-        UNSET
-    )
-    waiting_jobs: Annotated[int, Meta(ge=0, le=MAX_LIMIT, description="Held ones included.")] | UnsetType = UNSET
-    device_hours: Annotated[float, Meta(ge=0, le=MAX_LIMIT, description="Within the window.")] | UnsetType = UNSET
-    window_s: (
-        Annotated[float, Meta(ge=3600, le=LONGEST_WINDOW_S, description="Seconds; 604,800 by default.")] | UnsetType
-    ) = UNSET
-
-
-class BookingBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Devices to reserve for a user, by default the caller; a moment that has passed is now."""
-
-    from_at: Annotated[float, Meta(ge=0, le=MAX_MOMENT, description="Unix seconds.")]
-    until_at: Annotated[float, Meta(gt=0, le=MAX_MOMENT, description="Unix seconds.")]
-    gpus: Annotated[int, Meta(ge=1, le=64)] = 1
-    user: Owner | UnsetType = UNSET
-    constraints: Constraints | UnsetType = UNSET
-
-
-class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token to be made. Without `user` it is the caller's. Null for `lasts_s` is one that does not expire."""
-
-    user: Owner | UnsetType = UNSET
-    role: Literal["user", "operator", "admin"] = "user"
-    lasts_s: Annotated[float, Meta(gt=0, le=MAX_TOKEN_S, description="Seconds until it expires.")] | None = TOKEN_S
-    note: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="What it is for.")] | UnsetType = UNSET
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------

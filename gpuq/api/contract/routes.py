@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuq.api.contract import params, schema
+from gpuq.api.contract import bodies, params, schema
 from gpuq.api.contract.schema_predict import Prediction, Series, ShadowReport, UsageReport
 from gpuq.api.handlers import (
     bookings,
@@ -99,7 +99,7 @@ def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
             schema.RequestsTaken,
             also=_LATER,
             query=wait,
-            body=params.JobsBody,
+            body=bodies.JobsBody,
         ),
         _post(one, control.one(verb), f"{does} a job.", schema.RequestTaken, also=_LATER, query=wait),
     )
@@ -151,18 +151,18 @@ ROUTES: tuple[Route, ...] = (
         schema.EditsTaken,
         also=_LATER,
         query=params.WaitQuery,
-        body=params.EditBody,
+        body=bodies.EditBody,
     ),
     _post(
         f"{API}/jobs/edit/preview",
         preview,
         "Whose expected start such a change would move.",
         schema.Preview,
-        body=params.EditBody,
+        body=bodies.EditBody,
     ),
     _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
     _get(f"{API}/jobs/{{id}}/files", files.results, _RESULTS, query=params.FilesQuery, media=_BYTES),
-    _post(f"{API}/trees", files.keep_tree, _TREE, schema.TreeTaken, body=params.TreeBody),
+    _post(f"{API}/trees", files.keep_tree, _TREE, schema.TreeTaken, body=bodies.TreeBody),
     _post(f"{API}/trees/files", files.take_files, "Send contents of a tree's files.", schema.FilesTaken),
     _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema.Explanation),
     _get(f"{API}/jobs/{{id}}/series", series, "What a job used over time.", Series, query=params.SeriesQuery),
@@ -194,18 +194,18 @@ ROUTES: tuple[Route, ...] = (
     _post(f"{API}/models/train", models.train, "Train a candidate now.", dict[str, Any], role=Role.ADMIN),
     _post(f"{API}/models/rollback", models.rollback, "Serve the model before.", dict[str, Any], role=Role.ADMIN),
     _get(f"{API}/hosts", hosts.hosts, "Hosts and their states.", list[schema.HostView]),
-    _host("drain", "Keep new jobs off a host.", hosts.drain, body=params.DrainBody, role=Role.OPERATOR),
+    _host("drain", "Keep new jobs off a host.", hosts.drain, body=bodies.DrainBody, role=Role.OPERATOR),
     _host("resume", "Put a host back into service.", hosts.resume, role=Role.OPERATOR),
     _host("lost", "End what ran on a host that will not come back.", hosts.lost, role=Role.ADMIN),
     _host("forget", "Remove a host that will not come back, with its devices.", hosts.forget, role=Role.ADMIN),
     _host("rotate", "Have a host make a new key and get a new certificate.", hosts.rotate, role=Role.ADMIN),
     _post(f"{API}/hosts/{{id}}/add", hosts.add, "Invite a host to join.", schema.Invited, 201, role=Role.ADMIN),
     _get(f"{API}/bookings", bookings.listing, "Reservations of devices by users.", list[schema.BookingView]),
-    _post(f"{API}/bookings", bookings.make, "Reserve devices.", schema.BookingView, 201, params.BookingBody),
+    _post(f"{API}/bookings", bookings.make, "Reserve devices.", schema.BookingView, 201, bodies.BookingBody),
     _post(f"{API}/bookings/{{id}}/cancel", bookings.cancel, "End a reservation now.", schema.BookingView),
     _get(f"{API}/quotas", quotas.listing, "Quotas and their use.", list[schema.QuotaView]),
     _post(
-        f"{API}/quotas", quotas.put, "Set a quota.", schema.QuotaRequestTaken, 202, params.QuotaBody, role=Role.ADMIN
+        f"{API}/quotas", quotas.put, "Set a quota.", schema.QuotaRequestTaken, 202, bodies.QuotaBody, role=Role.ADMIN
     ),
     _post(
         f"{API}/quotas/remove",
@@ -213,11 +213,11 @@ ROUTES: tuple[Route, ...] = (
         "Remove a quota.",
         schema.QuotaRequestTaken,
         202,
-        params.AccountBody,
+        bodies.AccountBody,
         role=Role.ADMIN,
     ),
     _get(f"{API}/tokens", tokens.listing, "The caller's tokens; an admin sees all.", schema.TokenList),
-    _post(f"{API}/tokens", tokens.make, "Make a token.", schema.NewToken, 201, params.TokenBody),
+    _post(f"{API}/tokens", tokens.make, "Make a token.", schema.NewToken, 201, bodies.TokenBody),
     _post(f"{API}/tokens/{{id}}/revoke", tokens.revoke, "Revoke a token.", schema.TokenView),
     _get(f"{API}/openapi.json", system.openapi, "This document.", dict[str, Any]),
 )

@@ -20,7 +20,7 @@ from gpuq.errors import Conflict, NotPermitted
 from gpuq.format import rfc3339, rfc3339_or_none
 
 _DAY_S = 86_400.0
-_make_body = msgspec.json.Decoder(params.BookingBody)
+_make_body = msgspec.json.Decoder(bodies.BookingBody)
 
 
 async def listing(request: web.Request) -> web.Response:

@@ -39,7 +39,7 @@ _POSSIBLE: dict[Verb, frozenset[JobState]] = {
     "hold": frozenset({JobState.PENDING}),
     "release": frozenset({JobState.HELD}),
 }
-_body = msgspec.json.Decoder(params.JobsBody)
+_body = msgspec.json.Decoder(bodies.JobsBody)
 
 
 def one(verb: Verb) -> Handler:
@@ -90,7 +90,7 @@ def many(verb: Verb) -> Handler:
 
 
 async def selected(
-    request: web.Request, where: params.Where, possible: frozenset[JobState]
+    request: web.Request, where: bodies.Where, possible: frozenset[JobState]
 ) -> tuple[Selection, dict[JobId, JobState]]:
     """The conditions of a body, limited to what the caller may change, and the jobs that meet them. Raises NotPermitted."""
     context, caller = context_of(request), caller_of(request)
@@ -100,7 +100,7 @@ async def selected(
     return selection, await context.read(context.store.select, selection)
 
 
-def _selection(possible: frozenset[JobState], where: params.Where, caller: Caller) -> Selection:
+def _selection(possible: frozenset[JobState], where: bodies.Where, caller: Caller) -> Selection:
     """The body's conditions as a `Selection`.
 
     Jobs and states that are named are selected as such, and those for which the request is too late are refused. If neither is
@@ -121,7 +121,7 @@ def _selection(possible: frozenset[JobState], where: params.Where, caller: Calle
     )
 
 
-def _own(context: ApiContext, caller: Caller, where: params.Where, selection: Selection) -> Selection:
+def _own(context: ApiContext, caller: Caller, where: bodies.Where, selection: Selection) -> Selection:
     """The selection, limited to the caller's jobs. Raises NotPermitted if it names jobs or an owner beyond these. Blocks."""
     named = Selection(ids=selection.ids)
     own = replace(named, owner=caller.user)

@@ -32,7 +32,7 @@ from gpuq.messages.codec import plain
 from gpuq.messages.job_record import edited_fields
 
 _ROWS_AT_ONCE = 500
-_body = msgspec.json.Decoder(params.EditBody)
+_body = msgspec.json.Decoder(bodies.EditBody)
 
 
 async def edit(request: web.Request) -> web.Response:

@@ -30,7 +30,7 @@ from gpuq.format import gib
 from gpuq.messages.job_record import JobRecord
 from gpuq.messages.submission import Submission
 
-_tree = msgspec.json.Decoder(params.TreeBody)
+_tree = msgspec.json.Decoder(bodies.TreeBody)
 _MOST_NAMED = 3
 
 

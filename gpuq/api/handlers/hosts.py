@@ -22,7 +22,7 @@ from gpuq.messages.live import LiveView
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 _FENCE_WITHIN_S = 60.0
-_body = msgspec.json.Decoder(params.DrainBody)
+_body = msgspec.json.Decoder(bodies.DrainBody)
 
 
 async def hosts(request: web.Request) -> web.Response:

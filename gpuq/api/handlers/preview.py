@@ -17,7 +17,7 @@ from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import bodies, params
+from gpuq.api.contract import bodies
 from gpuq.api.contract.schema import Preview, StartChange
 from gpuq.api.handlers import control
 from gpuq.api.handlers.predict import snapshot_of
@@ -43,7 +43,7 @@ _ROWS_AT_ONCE = 500
 _MOST = 300
 # A smaller difference is none to the one who waits.
 _LEAST_S = 60.0
-_body = msgspec.json.Decoder(params.EditBody)
+_body = msgspec.json.Decoder(bodies.EditBody)
 
 
 async def preview(request: web.Request) -> web.Response:

@@ -19,8 +19,8 @@ from gpuq.messages.codec import plain
 from gpuq.messages.live import AccountUse, LiveView
 
 Counts = dict[tuple[str, str | None, JobState], int]
-_set_body = msgspec.json.Decoder(params.QuotaBody)
-_remove_body = msgspec.json.Decoder(params.AccountBody)
+_set_body = msgspec.json.Decoder(bodies.QuotaBody)
+_remove_body = msgspec.json.Decoder(bodies.AccountBody)
 
 
 async def listing(request: web.Request) -> web.Response:

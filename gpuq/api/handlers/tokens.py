@@ -17,7 +17,7 @@ from gpuq.api.identity import Role, caller_of, role_of
 from gpuq.errors import NotFound, NotPermitted
 from gpuq.format import rfc3339, rfc3339_or_none
 
-_body = msgspec.json.Decoder(params.TokenBody)
+_body = msgspec.json.Decoder(bodies.TokenBody)
 
 
 async def make(request: web.Request) -> web.Response:
