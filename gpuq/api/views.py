@@ -8,16 +8,14 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Entry, JobRow
-from gpuq.api.contract.schema import (
+from gpuq.api.contract.schema import DeviceView, EventView, ResidentView
+from gpuq.api.contract.schema_jobs import (
     ArrayLine,
     AttemptView,
-    DeviceView,
-    EventView,
     ExpectedStart,
     ForecastView,
     JobLine,
     JobView,
-    ResidentView,
     VerdictView,
 )
 from gpuq.core.scheduling.admit import refused_by

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from gpuq.api.context import context_of
-from gpuq.api.contract.schema import ArrayLine, JobLine, JobView, VerdictView
+from gpuq.api.contract.schema_jobs import ArrayLine, JobLine, JobView, VerdictView
 from gpuq.api.identity import Role, caller_of
 from gpuq.core.state.job import ENDED
 from gpuq.errors import NotPermitted

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuq.api.contract.schema import ForecastView
+from gpuq.api.contract.schema_jobs import ForecastView
 from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable

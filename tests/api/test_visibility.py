@@ -17,7 +17,7 @@ import pytest
 
 from gpuq.api import identity
 from gpuq.api.contract.routes import ROUTES
-from gpuq.api.contract.schema import JobLine
+from gpuq.api.contract.schema_jobs import JobLine
 from gpuq.api.identity import Role
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState

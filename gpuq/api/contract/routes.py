@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuq.api.contract import bodies, params, schema
+from gpuq.api.contract import bodies, params, schema, schema_jobs
 from gpuq.api.contract.schema_predict import Prediction, Series, ShadowReport, UsageReport
 from gpuq.api.handlers import (
     bookings,
@@ -96,12 +96,12 @@ def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
             many,
             control.many(verb),
             f"{does} jobs.",
-            schema.RequestsTaken,
+            schema_jobs.RequestsTaken,
             also=_LATER,
             query=wait,
             body=bodies.JobsBody,
         ),
-        _post(one, control.one(verb), f"{does} a job.", schema.RequestTaken, also=_LATER, query=wait),
+        _post(one, control.one(verb), f"{does} a job.", schema_jobs.RequestTaken, also=_LATER, query=wait),
     )
 
 
@@ -113,7 +113,7 @@ def _host(verb: str, text: str, handler: Handler, **others: Any) -> Route:
 _get, _post = partial(Route, "GET"), partial(Route, "POST")
 _LOGIN = "The login form's field `token`, exchanged for the page's cookie."
 _READY = "Submissions would be looked at."
-_SUBMIT, _IDS = "Queue one job, or a list of up to 10,000.", (schema.SubmittedJob, schema.SubmittedJobs)
+_SUBMIT, _IDS = "Queue one job, or a list of up to 10,000.", (schema_jobs.SubmittedJob, schema_jobs.SubmittedJobs)
 _PREDICT = "Forecast without queueing."
 _SHADOW = "What sharing would have done."
 _USAGE = "What users and projects had of the devices."
@@ -138,9 +138,9 @@ ROUTES: tuple[Route, ...] = (
     _get("/metrics", system.prometheus, "Prometheus metrics.", media="text/plain", role=Role.OPERATOR),
     _get("/version", system.version, "Which gpuq answers.", schema.Version),
     _post(f"{API}/jobs", submit.submit, _SUBMIT, _IDS, 201, (Submission, params.Batch), headers=params.SubmitHeaders),
-    _get(f"{API}/jobs", jobs.jobs, "List jobs.", schema.JobList, query=params.ListQuery),
-    _get(f"{API}/jobs/{{id}}", jobs.show, "One job.", schema.JobView),
-    _get(f"{API}/arrays", jobs.arrays, "Arrays.", schema.ArrayList, query=params.ArraysQuery),
+    _get(f"{API}/jobs", jobs.jobs, "List jobs.", schema_jobs.JobList, query=params.ListQuery),
+    _get(f"{API}/jobs/{{id}}", jobs.show, "One job.", schema_jobs.JobView),
+    _get(f"{API}/arrays", jobs.arrays, "Arrays.", schema_jobs.ArrayList, query=params.ArraysQuery),
     *_control("cancel", "End"),
     *_control("hold", "Keep from starting"),
     *_control("release", "Let go on, after a hold,"),
@@ -148,7 +148,7 @@ ROUTES: tuple[Route, ...] = (
         f"{API}/jobs/edit",
         edit,
         "Change what jobs ask for.",
-        schema.EditsTaken,
+        schema_jobs.EditsTaken,
         also=_LATER,
         query=params.WaitQuery,
         body=bodies.EditBody,
@@ -157,14 +157,14 @@ ROUTES: tuple[Route, ...] = (
         f"{API}/jobs/edit/preview",
         preview,
         "Whose expected start such a change would move.",
-        schema.Preview,
+        schema_jobs.Preview,
         body=bodies.EditBody,
     ),
     _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
     _get(f"{API}/jobs/{{id}}/files", files.results, _RESULTS, query=params.FilesQuery, media=_BYTES),
-    _post(f"{API}/trees", files.keep_tree, _TREE, schema.TreeTaken, body=bodies.TreeBody),
-    _post(f"{API}/trees/files", files.take_files, "Send contents of a tree's files.", schema.FilesTaken),
-    _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema.Explanation),
+    _post(f"{API}/trees", files.keep_tree, _TREE, schema_jobs.TreeTaken, body=bodies.TreeBody),
+    _post(f"{API}/trees/files", files.take_files, "Send contents of a tree's files.", schema_jobs.FilesTaken),
+    _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema_jobs.Explanation),
     _get(f"{API}/jobs/{{id}}/series", series, "What a job used over time.", Series, query=params.SeriesQuery),
     _get(f"{API}/jobs/{{id}}/channels/{{name}}", channels.channel, _CHANNEL, status=101, media=_BYTES),
     _post(f"{API}/jobs/{{id}}/ticket", channels.ticket, "A ticket for a page to work in a job.", schema.Ticket),

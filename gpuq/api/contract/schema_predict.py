@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.api.contract.schema import ExpectedStart, ForecastView, VerdictView
+from gpuq.api.contract.schema_jobs import ExpectedStart, ForecastView, VerdictView
 
 
 class NearKind(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from gpuq.adapters.store.contract import Selection
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
-from gpuq.api.contract.schema import Refused, RequestsTaken, RequestTaken
+from gpuq.api.contract.schema_jobs import Refused, RequestsTaken, RequestTaken
 from gpuq.api.handlers.jobs import find
 from gpuq.api.identity import Caller, Role, caller_of
 from gpuq.array import ranges

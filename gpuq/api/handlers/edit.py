@@ -19,7 +19,7 @@ from aiohttp import web
 from gpuq.adapters.store.contract import JobRow, Selection, Store
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
-from gpuq.api.contract.schema import EditsTaken, Refused, UndoEdit
+from gpuq.api.contract.schema_jobs import EditsTaken, Refused, UndoEdit
 from gpuq.api.handlers import control
 from gpuq.api.handlers.submit import check_fits
 from gpuq.api.identity import caller_of

@@ -20,7 +20,7 @@ from gpuq.api import connections
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
 from gpuq.api.contract.problem import BadRequest, break_off
-from gpuq.api.contract.schema import FilesTaken, TreeTaken
+from gpuq.api.contract.schema_jobs import FilesTaken, TreeTaken
 from gpuq.api.handlers.jobs import find
 from gpuq.api.identity import Caller, Role, caller_of
 from gpuq.core.state.job import ACTIVE, WAITING

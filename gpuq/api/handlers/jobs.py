@@ -14,7 +14,7 @@ from gpuq.api import views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
 from gpuq.api.contract.problem import TooManyAtOnce
-from gpuq.api.contract.schema import ArrayLine, ArrayList, Explanation, JobList, JobView, VerdictView
+from gpuq.api.contract.schema_jobs import ArrayLine, ArrayList, Explanation, JobList, JobView, VerdictView
 from gpuq.api.deadline import ANSWER_WITHIN_S
 from gpuq.api.identity import caller_of
 from gpuq.api.live import Live

@@ -17,7 +17,7 @@ from msgspec import structs
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
-from gpuq.api.contract.schema import VerdictView
+from gpuq.api.contract.schema_jobs import VerdictView
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.handlers.submit import check_fits, records, with_device_ids
 from gpuq.api.identity import caller_of

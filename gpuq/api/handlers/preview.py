@@ -18,7 +18,7 @@ from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies
-from gpuq.api.contract.schema import Preview, StartChange
+from gpuq.api.contract.schema_jobs import Preview, StartChange
 from gpuq.api.handlers import control
 from gpuq.api.handlers.predict import snapshot_of
 from gpuq.api.identity import caller_of

@@ -19,7 +19,7 @@ from gpuq.adapters.store.contract import ArrayRow, Selection, Store
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
-from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
+from gpuq.api.contract.schema_jobs import SubmittedJob, SubmittedJobs
 from gpuq.api.handlers import files
 from gpuq.api.identity import Caller, caller_of
 from gpuq.array import text_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from gpuq.api.contract.schema import AttemptView, ForecastView
+from gpuq.api.contract.schema_jobs import AttemptView, ForecastView
 from gpuq.api.series import EVERY_S, Point, thinned
 from gpuq.format import gib, percent, rate, watts
 from gpuq.messages.live import LiveNumbers

@@ -12,7 +12,7 @@ from gpuq.adapters.store.contract import AttemptRow, Store
 from gpuq.api import series, visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.schema import AttemptView, ForecastView, JobView, VerdictView
+from gpuq.api.contract.schema_jobs import AttemptView, ForecastView, JobView, VerdictView
 from gpuq.api.handlers.jobs import find, view_of
 from gpuq.api.handlers.logs import JobLog
 from gpuq.api.handlers.system import device_list

@@ -11,7 +11,8 @@ from aiohttp import web
 from gpuq.adapters.store.contract import JobRow
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
-from gpuq.api.contract.schema import DeviceView, JobLine, ResidentView
+from gpuq.api.contract.schema import DeviceView, ResidentView
+from gpuq.api.contract.schema_jobs import JobLine
 from gpuq.api.handlers.jobs import device_names, jobs_page, waiting_order
 from gpuq.api.handlers.system import device_list
 from gpuq.api.page.frame import page, shades, strength

@@ -13,7 +13,7 @@ from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Conditions, JobRo
 from gpuq.api import views, visibility
 from gpuq.api.context import context_of
 from gpuq.api.contract import params
-from gpuq.api.contract.schema import JobLine
+from gpuq.api.contract.schema_jobs import JobLine
 from gpuq.api.handlers.jobs import device_names, jobs_page, waiting_order
 from gpuq.api.identity import Caller, caller_of
 from gpuq.api.page.frame import page

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpuq.api.contract.schema import DeviceView, VerdictView
+from gpuq.api.contract.schema import DeviceView
+from gpuq.api.contract.schema_jobs import VerdictView
 from gpuq.core.state.verdict import Rule
 from gpuq.format import about, when
 from gpuq.messages.verdicts import calculation, label, quantity, title, what_helps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuq.api.contract.schema import VerdictView
+from gpuq.api.contract.schema_jobs import VerdictView
 from gpuq.api.page.why import (
     OF_A_SHARED_DEVICE,
     OF_AN_IDLE_DEVICE,
