@@ -1,7 +1,6 @@
-"""What a submission takes along from where it was typed: command, interpreter, environment, script hash, git state.
+"""What a submission takes along from where it was typed: the command with its interpreter, and what can be read of its program.
 
-Only variables on a list are passed, and none whose name looks like a secret, unless the user names it. Raises BadInput for what
-could not start.
+Raises BadInput for what could not start. `variables` has the environment, `git` the state of the work tree.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -23,19 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpuq.script.program import Program
 
-# docs/quickstart.md lists both.
-# fmt: off
-PASSED_NAMES = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
-    "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "MPLBACKEND", "MPLCONFIGDIR",
-})
-PASSED_PREFIXES = (
-    "LC_", "CONDA_", "XDG_", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KERAS_", "TF_",
-    "JAX_", "XLA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "TRITON_", "HF_", "TRANSFORMERS_", "TOKENIZERS_", "HYDRA_",
-    "WANDB_", "MLFLOW_",
-)
-# fmt: on
-_SECRET = re.compile(r"TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|KEY|CREDENTIAL")
 # The longest string that execve accepts (MAX_ARG_STRLEN); `gpuq.messages.submission` has the same number.
 MAX_TEXT = 131_072
 # The limit of `gpuq.messages.submission`, less the interpreter that is put before a script.
@@ -54,12 +39,6 @@ OPERATOR = re.compile(r"\d?>>?(?:&\d?)?|&>>?|<|\|\|?|&&?|;")
 # A line with such a sign is one for a shell, and so is one whose first word is no program.
 _FOR_A_SHELL = re.compile(r"[|&;<>$()`\n]|^\s*(?:\.|source|cd|export|eval|exec|set|ulimit|module|if|for|while)\s")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
-# These are of a session or a job and mean nothing in another one.
-_OF_THE_JOB = re.compile(
-    r"(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|PWD|OLDPWD|SHLVL|DISPLAY|TERM|COLUMNS|LINES|HOSTNAME|EDITOR|PAGER|PS1)$"
-    r"|CUDA_(DEVICE_ORDER$|MPS_)|WANDB_SERVICE$|(LOCAL_|NODE_|GROUP_)?RANK$|WORLD_SIZE$|MASTER_|SLURM_|GPUQ_|PBS_|LSB_|SSH_"
-)
-_GIT_TIMEOUT_S = 0.5
 _NO_FOLDER = "/dev/null"
 # The kernel reads this much of a `#!` line.
 _FIRST_LINE_BYTES = 256
@@ -164,30 +143,6 @@ def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd
     return str(cwd / found)
 
 
-def environment(
-    environ: Mapping[str, str], pass_globs: Iterable[str], settings: Iterable[str], *, listed: bool = True
-) -> dict[str, str]:
-    """The variables that are passed: the `listed` ones, those that match `--pass-env`, and those set with `-e`."""
-    globs = list(pass_globs)
-    env = {
-        name: value
-        for name, value in environ.items()
-        if ((listed and is_listed(name)) or any(fnmatchcase(name, glob) for glob in globs))
-        and not name.startswith("GPUQ_")
-        and is_text(name)
-        and is_text(value)
-        and len(value) <= MAX_TEXT
-    }
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not name or not is_text(setting):
-            raise BadInput(f"`-e {setting}` names no variable.", fix="Write -e NAME=VALUE, or -e NAME to pass yours.")
-        if not equals and name not in environ:
-            raise BadInput(f"`-e {name}`: {name} is not set here.", fix=f"Write -e {name}=VALUE.")
-        env[name] = value if equals else environ[name]
-    return env
-
-
 def umask() -> int:
     """The umask of this process. The kernel only gives it in exchange for another; nothing is created in between."""
     found = os.umask(0o077)
@@ -195,21 +150,10 @@ def umask() -> int:
     return found
 
 
-def unmatched(environ: Mapping[str, str], pass_globs: Iterable[str]) -> list[str]:
-    """The `--pass-env` patterns that match no variable."""
-    return [glob for glob in pass_globs if not any(fnmatchcase(name, glob) for name in environ)]
-
-
 def absolute(typed: str, cwd: Path) -> Path:
     """The absolute path of a typed one, with `..` resolved, because the script's path identifies the kind of work."""
     path = cwd / Path(typed).expanduser()
     return path.parent.resolve() / path.name if ".." in path.parts else path
-
-
-def is_listed(name: str) -> bool:
-    """Whether a variable is passed without an option."""
-    listed = name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
-    return listed and not _SECRET.search(name.upper()) and not _OF_THE_JOB.match(name)
 
 
 def forget() -> None:
@@ -266,41 +210,6 @@ def hints(command: Command, folder: Path, env: Mapping[str, str] = MappingProxyT
     cwd = found.cwd or (_NO_FOLDER if command.script is None else str(command.script.parent))
     files = [Path(path).expanduser() for path in found.files]
     return read(command.script, found.arguments, Path(cwd).expanduser(), files, {**env, **found.env}, found.around)
-
-
-def not_passed(command: Command, folder: Path, environ: Mapping[str, str], passed: Collection[str]) -> list[str]:
-    """The variables of ours that the command's script reads and that are not among those `passed` to the job."""
-    if command.script is None or command.script.suffix != ".py":
-        return []
-    from gpuq.script.hints import variables
-
-    read = variables(command.script, folder)
-    return sorted(name for name in read if name in environ and name not in passed and not _OF_THE_JOB.match(name))
-
-
-@cache
-def git_state(folder: Path) -> tuple[str | None, bool | None]:
-    """(commit, whether tracked files differ from it) of the work tree around `folder`; None where git has no quick answer."""
-    if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
-        return None, None
-    commit = _git(folder, "rev-parse", "--verify", "HEAD")
-    if not commit:
-        return None, None
-    # In a submodule git would start what the submodule's configuration names.
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
-    return commit.strip(), None if status is None else bool(status.strip())
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    from subprocess import SubprocessError
-
-    from gpuq.cli.git import run
-
-    try:
-        done = run(folder, *arguments, timeout=_GIT_TIMEOUT_S)
-    except (OSError, SubprocessError):
-        return None
-    return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:

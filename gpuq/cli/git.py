@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from gpuq.errors import BadInput
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+
+_QUICK_S = 0.5
 # A repository's configuration may name programs to run, which taking its state must not start.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false")
 # These compare or write files of the work tree, which go through the programs that the configuration names as filters.
@@ -47,6 +52,8 @@ def run(
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Git with these arguments, without the programs of the repository's configuration."""
+    import subprocess  # most commands of gpuq start no git
+
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     whole = {**inherited, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", **(env or {})}
     if arguments[0] in _WITH_FILTERS:
@@ -76,6 +83,29 @@ def _switched_off(filters: Sequence[str]) -> dict[str, str]:
 def lines(output: bytes) -> Sequence[str]:
     """The texts that git separates by a zero byte with `-z`."""
     return [os.fsdecode(line) for line in output.split(b"\0") if line]
+
+
+@cache
+def state(folder: Path) -> tuple[str | None, bool | None]:
+    """(commit, whether tracked files differ from it) of the work tree around `folder`; None where git has no quick answer."""
+    if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
+        return None, None
+    commit = _said(folder, "rev-parse", "--verify", "HEAD")
+    if not commit:
+        return None, None
+    # In a submodule git would start what the submodule's configuration names.
+    status = _said(folder, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
+    return commit.strip(), None if status is None else bool(status.strip())
+
+
+def _said(folder: Path, *arguments: str) -> str | None:
+    from subprocess import SubprocessError
+
+    try:
+        done = run(folder, *arguments, timeout=_QUICK_S)
+    except (OSError, SubprocessError):
+        return None
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def nested(name: str) -> BadInput:

@@ -18,7 +18,7 @@ from typing import Any
 
 from gpuq import notify_file
 from gpuq.array import check_placeholders
-from gpuq.cli import capture, console, dependencies, device_options, header, job_ids, piped, project
+from gpuq.cli import capture, console, dependencies, device_options, git, header, job_ids, piped, project, variables
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import HttpClient, sends_notifications
 from gpuq.cli.job_options import MOST_TIMEOUTS, asks_for_array
@@ -142,9 +142,9 @@ def body_of(
     if sent is not None:
         sent.check(command, words, here, folder)
     named = [*options.pass_env, *(_OF_TERMINALS if options.pty else ())]
-    env = capture.environment(os.environ, named, options.env, listed=sent is None)
+    env = variables.environment(os.environ, named, options.env, listed=sent is None)
     if copy is None:
-        commit, dirty = capture.git_state(command.script.parent if command.script else here)
+        commit, dirty = git.state(command.script.parent if command.script else here)
     else:
         env = copy.environment(env, command.words[0], here)
         command, folder, commit, dirty = copy.command(command), copy.entered(folder), copy.commit, copy.changed
@@ -225,10 +225,10 @@ def _wishes(options: argparse.Namespace) -> dict[str, Any]:
 
 def _warn_of_variables(shared: SubmissionBase, command: capture.Command, folder: Path, env: Mapping[str, str]) -> None:
     options, array = shared.options, shared.array
-    for glob in capture.unmatched(os.environ, options.pass_env):
+    for glob in variables.unmatched(os.environ, options.pass_env):
         _warn(f"--pass-env `{glob}` matches no variable that is set here")
     swept = array.get("params", {}) if array is not None else {}
-    if names := capture.not_passed(command, folder, os.environ, {*env, *swept}):
+    if names := variables.not_passed(command, folder, os.environ, {*env, *swept}):
         _warn(
             f"the job does not get {', '.join(names[:4])}, which its script reads and which {'is' if len(names) == 1 else 'are'} "
             f"set here; -e {names[0]} passes {'it' if len(names) == 1 else 'one'}"

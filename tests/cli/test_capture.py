@@ -1,18 +1,15 @@
-"""What goes along with a submission: interpreter, environment, hash, git state."""
+"""What goes along with a submission: interpreter, hash, hints."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpuq.cli import capture
-from gpuq.cli.git import git as run_git
 from gpuq.errors import BadInput
 from gpuq.script.hints import _surveys
 
@@ -69,75 +66,6 @@ def test_a_virtual_environments_link_is_kept(tmp_path: Path) -> None:
 def test_a_missing_python_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no python3 on PATH"):
         capture.interpreter(None, tmp_path / "x.py", {"PATH": str(tmp_path)}, tmp_path)
-
-
-ENVIRON = {
-    "PATH": "/bin",
-    "LC_ALL": "C",
-    "CONDA_PREFIX": "/conda",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-    "TF_API_KEY": "s",
-    "CONDA_TOKEN": "s",
-    "XDG_secret": "s",
-    "HF_TOKEN": "s",
-    "AWS_SECRET_ACCESS_KEY": "s",
-    "GPUQ_TOKEN": "s",
-    "GPUQ_HOME": "/h",
-    "MY_FLAG": "1",
-    "CUDA_VISIBLE_DEVICES": "0",
-    "BASH_FUNC_x%%": "() { :; }",
-    "LC_BAD": "\udcff",
-    "XLA_HUGE": "x" * 200_000,
-}
-
-
-def test_only_listed_variables_without_secrets_are_passed() -> None:
-    assert set(capture.environment(ENVIRON, [], [])) == {"PATH", "LC_ALL", "CONDA_PREFIX", "TF_CPP_MIN_LOG_LEVEL"}
-
-
-def test_variables_that_libraries_read_are_passed_but_for_what_is_of_one_job() -> None:
-    passed = {
-        "CUDA_LAUNCH_BLOCKING",
-        "CUBLAS_WORKSPACE_CONFIG",
-        "MPLBACKEND",
-        "HYDRA_FULL_ERROR",
-        "TOKENIZERS_PARALLELISM",
-    }
-    passed |= {"HF_ENDPOINT", "WANDB_ENTITY"}
-    left = {
-        "CUDA_VISIBLE_DEVICES",
-        "CUDA_MPS_PIPE_DIRECTORY",
-        "HF_TOKEN",
-        "WANDB_API_KEY",
-        "WANDB_SERVICE",
-        "TOKENIZERS_TOKEN",
-    }
-    assert set(capture.environment(dict.fromkeys(passed | left, "1"), [], [])) == passed
-
-
-def test_the_docs_list_the_variables_that_are_passed() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text()
-    text = page.partition("### Environment variables")[2].partition("\n\nThose ")[0]
-    listed = set(re.findall(r"`([A-Z_]+)`", text))
-    assert listed == capture.PASSED_NAMES | set(capture.PASSED_PREFIXES)
-
-
-def test_variables_named_by_options_are_passed() -> None:
-    env = capture.environment(
-        ENVIRON, ["MY_*", "HF_TOKEN"], ["A=b=c", "AWS_SECRET_ACCESS_KEY", "PATH=/other", "EMPTY="]
-    )
-    assert (env["MY_FLAG"], env["HF_TOKEN"], env["AWS_SECRET_ACCESS_KEY"]) == ("1", "s", "s")
-    assert (env["A"], env["PATH"], env["EMPTY"]) == ("b=c", "/other", "")
-
-
-def test_gpuqs_own_token_is_never_passed() -> None:
-    assert not any(name.startswith("GPUQ_") for name in capture.environment(ENVIRON, ["*"], []))
-
-
-@pytest.mark.parametrize("setting", ["=x", "", "NOT_SET"])
-def test_a_setting_that_names_nothing_is_refused(setting: str) -> None:
-    with pytest.raises(BadInput):
-        capture.environment(ENVIRON, [], [setting])
 
 
 def sha256(folder: Path, *words: str) -> str | None:
@@ -212,62 +140,6 @@ def test_the_script_is_that_of_the_folder_which_the_launcher_goes_to(tmp_path: P
         (tmp_path / name / "train.py").write_text(f"hidden = '{name}'")
         words = [*launcher.format(name).split(), "python", "train.py"]
         assert capture.in_image(words, verbatim=True, python=None, cwd=tmp_path).script == tmp_path / name / "train.py"
-
-
-def test_git_state_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_GIT_TIMEOUT_S", 10.0)
-    assert capture.git_state(tmp_path) == (None, None)
-    work = tmp_path / "work"
-    work.mkdir()
-
-    def git(*words: str) -> str:
-        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        return subprocess.run(["git", *who, "-C", str(work), *words], capture_output=True, text=True, check=True).stdout
-
-    git("init", "-q")
-    capture.git_state.cache_clear()
-    assert capture.git_state(work) == (None, None)
-    (work / "train.py").write_text("1")
-    git("add", ".")
-    git("commit", "-qm", "one")
-    capture.git_state.cache_clear()
-    commit = git("rev-parse", "HEAD").strip()
-    assert capture.git_state(work) == (commit, False)
-    (work / "train.py").write_text("2")
-    (work / "untracked").write_text("")
-    capture.git_state.cache_clear()
-    assert capture.git_state(work) == (commit, True)
-    monkeypatch.setenv("PATH", "/nonexistent")
-    capture.git_state.cache_clear()
-    assert capture.git_state(work) == (None, None)
-    capture.git_state.cache_clear()
-
-
-def test_the_state_of_a_repository_starts_none_of_its_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever gives away a repository could otherwise run programs as those who submit in it."""
-    monkeypatch.setattr(capture, "_GIT_TIMEOUT_S", 10.0)
-    work, started = tmp_path / "work", tmp_path / "started"
-    work.mkdir()
-
-    def git(*words: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        subprocess.run(["git", *who, "-C", str(work), *words], check=True)
-
-    git("init", "-q")
-    (work / "train.py").write_text("1")
-    git("add", ".")
-    git("commit", "-qm", "one")
-    (work / ".gitattributes").write_text("*.py filter=a=b\n*.sh filter=long\n")
-    git("config", "filter.a=b.clean", f"touch {started}; cat")
-    git("config", "filter.a=b.required", "true")
-    git("config", "filter.long.process", f"touch {started}")
-    (work / "train.py").write_text("2")
-    capture.git_state.cache_clear()
-    assert capture.git_state(work)[1] is True
-    (work / "run.sh").write_text("true")
-    run_git(work, "add", "--all")
-    assert not started.exists()
-    capture.git_state.cache_clear()
 
 
 def test_dots_in_a_path_do_not_make_another_kind(tmp_path: Path) -> None:

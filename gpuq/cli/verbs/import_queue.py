@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import repeat
 from pathlib import Path
 
-from gpuq.cli import capture, console
+from gpuq.cli import capture, console, variables
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import HttpClient, Record, new_key
 from gpuq.cli.console import Column
@@ -75,7 +75,7 @@ def body(job: ImportedJob) -> Record:
         found: Mapping[str, object] = {
             "command": command.words,
             "cwd": str(job.cwd),
-            "env": capture.environment(job.env, (), ()),
+            "env": variables.environment(job.env, (), ()),
             "name": Path(job.words[0]).name,
             "script": str(command.script) if command.script else None,
             "script_sha256": capture.work_sha256(command, job.cwd),
