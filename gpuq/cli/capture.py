@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from gpuq.cli import piped
+from gpuq.cli import git, piped
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -157,9 +157,10 @@ def absolute(typed: str, cwd: Path) -> Path:
 
 
 def forget() -> None:
-    """Read files again: between two submissions of one process, as of a notebook, a script may be edited."""
+    """Read files again: between two submissions of one process, as of a notebook, a script may be edited, and committed."""
     from gpuq.script.hints import forget as forget_surveys
 
+    git.state.cache_clear()
     _program_of.cache_clear()
     _sha256.cache_clear()
     forget_surveys()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.cli import capture
 from gpuq.cli import git as git_module
 
 
@@ -64,3 +65,19 @@ def test_the_state_of_a_repository_starts_none_of_its_filters(tmp_path: Path, mo
     git_module.git(work, "add", "--all")
     assert not started.exists()
     git_module.state.cache_clear()
+
+
+def test_an_edit_between_two_submissions_of_one_process_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_module, "_QUICK_S", 10.0)
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    (tmp_path / "train.py").write_text("1")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run(["git", *who, "-C", str(tmp_path), *words], check=True)
+    assert git_module.state(tmp_path)[1] is False
+
+    (tmp_path / "train.py").write_text("2")
+    capture.forget()
+
+    assert git_module.state(tmp_path)[1] is True
