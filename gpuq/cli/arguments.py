@@ -263,7 +263,7 @@ def warn_misplaced(options: Iterable[str], body: Record) -> None:
         script = Path(body["script"]).name
         names = " and ".join(f"`{option}`" for option in found)
         go, them = ("goes", "it") if len(found) == 1 else ("go", "them")
-        console.note(f"gpuq: warning: {names} after {script} {go} to the script, which does not seem to define {them}.")
+        console.warn(f"{names} after {script} {go} to the script, which does not seem to define {them}")
         console.note(f"  If gpuq is meant, put {them} before {script}.")
 
 

@@ -45,6 +45,11 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def warn(sentence: str) -> None:
+    """Write a warning, a sentence without its period."""
+    note(f"gpuq: warning: {sentence}.")
+
+
 def write_of_done(write: Callable[[], None], done: str) -> None:
     """Call `write`, which writes of something that is `done`: where it cannot, stderr says so, and that is no failure."""
     try:

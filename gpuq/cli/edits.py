@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from gpuq import notify_file
-from gpuq.cli.job_body import label
+from gpuq.cli.job_fields import label
 from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 

@@ -47,7 +47,7 @@ def run(words: list[str]) -> int:
     console.show(options, {"address": address}, lambda *_: [f"Commands here go to {address} from now on."])
     console.note(f"The token is in {file_of(environ)}. `gpuq logout` removes it.")
     if environ.get("GPUQ_HOST") or environ.get("GPUQ_HOME"):
-        console.note("gpuq: warning: GPUQ_HOST or GPUQ_HOME is set here, and goes first.")
+        console.warn("GPUQ_HOST or GPUQ_HOME is set here, and goes first")
     return 0
 
 

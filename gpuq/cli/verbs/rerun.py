@@ -112,7 +112,7 @@ def _submission(job: Record, typed: list[str], array: Record | None) -> Record:
     set_here = {setting.partition("=")[0] for setting in own.parse_args(typed).env}
     if missed := sorted(had - set_here - os.environ.keys()):
         what = f"job {job['id']} had {', '.join(missed[:4])}, and not set here"
-        console.note(f"gpuq: warning: {what}; -e {missed[0]}=VALUE sets {'it' if len(missed) == 1 else 'one'}.")
+        console.warn(f"{what}; -e {missed[0]}=VALUE sets {'it' if len(missed) == 1 else 'one'}")
     passed = [f"--env={name}" for name in sorted(had & os.environ.keys())]
     # An option that may be given several times would add to the job's own.
     kept = _without(found.options, {word.partition("=")[0] for word in typed})

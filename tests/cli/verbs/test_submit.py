@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import pytest
 
-from gpuq.cli import job_body, job_options
+from gpuq.cli import job_body, job_fields, job_options
 from gpuq.errors import GpuqError
 from gpuq.messages.submission import Signal, Submission
 from gpuq.settings import Worker
@@ -68,7 +68,7 @@ def test_a_job_with_a_terminal_reads_no_script_and_knows_what_the_terminal_shows
 
 
 def test_the_signals_are_those_that_the_rest_of_gpuq_knows() -> None:
-    assert get_args(Signal) == job_body._SIGNALS
+    assert get_args(Signal) == job_fields._SIGNALS
     assert get_args(get_type_hints(Worker)["checkpoint_signal"]) == get_args(Signal)
 
 
