@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
+from gpuq.script.digests import short_digest
 from gpuq.script.inputs import NUMBER_IN_NAME, RESULTS
 from gpuq.script.meaning import Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
@@ -73,7 +74,7 @@ def fingerprint(
         # Of many inputs with numbers in their names each has contents of its own, and they are one kind of work.
         if one.is_program or not NUMBER_IN_NAME.search(one.path.name)
     )
-    return sha256("".join(found).encode()).hexdigest()[:8] if found else None
+    return short_digest("".join(found)) if found else None
 
 
 def written(surveys: Sequence[Survey]) -> dict[str, int | float]:

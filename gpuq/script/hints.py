@@ -6,7 +6,6 @@ usual name is not repeated.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuq.script.configs import configured, named_files, read, with_parents
+from gpuq.script.digests import short_digest
 from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
 from gpuq.script.frameworks import framework
 from gpuq.script.inputs import inputs
@@ -89,7 +89,7 @@ def _read(
     if code is not None:
         # A further file that says the same is one more name of it.
         unsure = sorted({config_digest(path) for path in own.unsure})
-        code = hashlib.sha256(f"{code}{unsure}".encode()).hexdigest()[:8] if unsure else code
+        code = short_digest(f"{code}{unsure}") if unsure else code
         _note(ours, CODE, f"file-{code}", is_given=False)
     found = {
         "framework": framework(surveys),
@@ -149,4 +149,4 @@ def _surveys(programs: tuple[Path, ...], cwd: Path) -> _Surveyed:
         ours = tuple(surveys.values()) if is_python else ()
         return _Surveyed(files, ours, code, written(ours))
     except Exception:  # noqa: BLE001 - as above
-        return _Surveyed(files, (), hashlib.sha256(repr(files).encode()).hexdigest()[:8])
+        return _Surveyed(files, (), short_digest(repr(files)))

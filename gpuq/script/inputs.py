@@ -5,11 +5,11 @@ Only what exists counts: a path that does not is where something is written, or 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Container, Sequence
 from pathlib import Path
 
+from gpuq.script.digests import short_digest
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.options import NUMBER, pairs
 from gpuq.script.source import SCRIPTS
@@ -40,8 +40,7 @@ def inputs(words: Sequence[str], cwd: Path, known: Container[str], read: Contain
         is_input = not RESULTS.search(value.removeprefix(f"{cwd}/")) and _exists(cwd / value)
         called = data_of(value.lower()) if is_input else None
         if called is not None:
-            digest = hashlib.sha256(NUMBER_IN_NAME.sub("#", called).encode("utf-8", "replace")).hexdigest()
-            found[key] = f"file-{digest[:8]}"
+            found[key] = f"file-{short_digest(NUMBER_IN_NAME.sub('#', called))}"
     return found
 
 

@@ -7,7 +7,6 @@ named by its digest, so that different code is never taken for the same work.
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gpuq.script.containers import Container, container, container_by_options, first_value, value_of
+from gpuq.script.digests import short_digest
 from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.interpreters import PYTHON, SHELLS, Source, given_to
 from gpuq.script.launchers import (
@@ -133,7 +133,7 @@ def _interpreted(words: tuple[str, ...], start: int, cwd: str, stdin: str | None
     # Arguments of code are values of variables in it.
     found = _of_code(code, cwd, deepest) if is_shell and (source is Source.CODE or not arguments) else None
     mark = "-c" if source is Source.CODE else "-"
-    return found or Program(ProgramKind.CODE, f"{mark} {digest(code)}", arguments, cwd, after)
+    return found or Program(ProgramKind.CODE, f"{mark} {short_digest(code)}", arguments, cwd, after)
 
 
 def _module(
@@ -327,8 +327,3 @@ def _of_code(code: str, cwd: str, deepest: int) -> Program | None:
     runs = _behind(found.words, 0, found.cwd, None, deepest - 1) or _named(found.words, found.cwd)
     around = (*(f"--source={path}" for path in found.sourced), *runs.around)
     return replace(runs, first=None, env={**found.env, **runs.env}, around=around)
-
-
-def digest(text: str) -> str:
-    """Eight hexadecimal digits of the SHA-256 of the text."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]

@@ -8,7 +8,6 @@ private names (see `meaning`) are left out; of a text that is no short word only
 from __future__ import annotations
 
 import ast
-import hashlib
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
+from gpuq.script.digests import short_digest
 from gpuq.script.meaning import Meaning, may_be_secret, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
@@ -304,7 +304,7 @@ def _several(raw: Any) -> int | None:
 
 
 def _digest(text: str, of: str = "digest") -> str:
-    return f"{of}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{of}-{short_digest(text)}"
 
 
 def _key(name: str) -> str:
