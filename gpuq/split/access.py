@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass, field
 
 from gpuq.split.graph import BlockGraph
-from gpuq.split.linear import Facts, LinearForm, Symbol
+from gpuq.split.linear import Facts, LinearForm
 from gpuq.split.llvm_text import Function, Instruction, Module, split_list, typed, without_flags
 from gpuq.split.loops import NO_LIMIT, Loops, comparison, fits, signed
+from gpuq.split.results import Quotients, arithmetic, compared, fitted, joined, merged, ranged, unknown
 from gpuq.split.values import Access, Argument, Condition, Ids, IndexSpace, NotSplittable, Origin, Pointer, Value, Whole
 
 _DEEPEST_CALL = 16
@@ -61,7 +62,7 @@ class _Analysis:
     module: Module
     ids: Ids
     found: list[Access] = field(default_factory=list)
-    quotients: dict[tuple[frozenset[tuple[Symbol, int]], int, int], Symbol] = field(default_factory=dict)
+    quotients: Quotients = field(default_factory=Quotients)
     harmless: set[str] = field(default_factory=set)
     """Functions that touch no buffer and give no whole number."""
     instructions: int = 0
@@ -142,22 +143,22 @@ class _Interpreter:
         ways = [(value, name) for value, name in ways if name in place]
         back = [way for way in ways if self.graph.dominates(label, way[1])]
         if any(place[name] >= place[label] for _, name in ways) and not back:
-            return self._unknown(kind)
+            return unknown(kind)
         if not back:
-            return self._merged(kind, [self._operand(kind, value) for value, _ in ways])
+            return merged(kind, [self._operand(kind, value) for value, _ in ways])
         first = [self._operand(kind, value) for value, name in ways if (value, name) not in back]
         if len(first) != 1 or len(back) != 1:
-            return self._unknown(kind)
+            return unknown(kind)
         form = (
             first[0].form if isinstance(first[0], Whole) else first[0].offset if isinstance(first[0], Pointer) else None
         )
         if form is None:
-            return first[0] if isinstance(first[0], Pointer) else self._unknown(kind)
+            return first[0] if isinstance(first[0], Pointer) else unknown(kind)
         counted = self.loops.counted(label, one.result, kind, form, back[0][0])
         if isinstance(first[0], Pointer):
-            return Pointer(first[0].base, counted) if counted else self._unknown(kind)
+            return Pointer(first[0].base, counted) if counted else unknown(kind)
         if counted is None or not fits(counted, signed(int(kind[1:])), self.facts[label]):
-            return self._unknown(kind)
+            return unknown(kind)
         entry = next(name for way, name in ways if (way, name) not in back)
         known = self._after(self.facts[entry], entry, label)
         if (fact := self.loops.tested_before(label, back[0][1], form, counted, known)) is not None:
@@ -178,42 +179,7 @@ class _Interpreter:
         if kind == "ptr" and (variable := re.search(r"@\"?([\w.$-]+)", text)):
             kind_of = self.analysis.module.variables.get(variable[1])
             return Pointer({"undef": Origin.PRIVATE, "constant": Origin.TABLE}.get(kind_of or "", Origin.UNKNOWN), None)
-        return self._unknown(kind)
-
-    def _unknown(self, kind: str, low: int | None = None, high: int | None = None) -> Value:
-        """Anything of this type between the bounds, if these are the type's: a value beyond its ends is another one."""
-        if re.fullmatch(r"i\d+", kind):
-            bits = int(kind[1:])
-            least, most = signed(bits)
-            if low is not None and high is not None and least <= low <= high <= most:
-                least, most = low, high
-            return Whole(bits, LinearForm(least) if least == most else LinearForm.of(Symbol("unknown", least, most)))
-        return Pointer(Origin.UNKNOWN, None) if kind == "ptr" else None
-
-    def _fitted(self, bits: int, form: LinearForm, facts: Facts) -> Whole:
-        """The form as a number of so many bits, or an unknown one if it may not fit."""
-        if not fits(form, signed(bits), facts):
-            value = self._unknown(f"i{bits}")
-            assert isinstance(value, Whole)
-            return value
-        return Whole(bits, form)
-
-    def _merged(self, kind: str, values: list[Value], facts: list[Facts] | None = None) -> Value:
-        """One of the values; `facts`: what is known where each is taken."""
-        wholes = [one for one in values if isinstance(one, Whole)]
-        if len(wholes) == len(values) and wholes:
-            if all(
-                not (one.form - wholes[0].form).terms and one.form.constant == wholes[0].form.constant for one in wholes
-            ):
-                return wholes[0]
-            bounds = [
-                one.form.bounds(known) for one, known in zip(wholes, facts or [Facts()] * len(wholes), strict=True)
-            ]
-            return self._unknown(kind, min(low for low, _ in bounds), max(high for _, high in bounds))
-        pointers = [one for one in values if isinstance(one, Pointer)]
-        if len(pointers) == len(values) and pointers and len({one.base for one in pointers}) == 1:
-            return Pointer(pointers[0].base, None)
-        return self._unknown(kind)
+        return unknown(kind)
 
     def _value(self, one: Instruction, facts: Facts) -> Value:  # noqa: C901, PLR0912  the table of opcodes
         text = without_flags(one.text)
@@ -242,7 +208,7 @@ class _Interpreter:
             case "sext" | "zext" | "trunc":
                 return self._converted(one.opcode, text, facts)
             case "icmp":
-                return self._compared(one.text, facts)
+                return self._comparison(one.text, facts)
             case "select":
                 return self._selected(text, facts)
             case "freeze":
@@ -264,18 +230,18 @@ class _Interpreter:
             case "atomicrmw" | "cmpxchg":
                 operand = next(part for part in split_list(text) if "ptr " in part)
                 self._atomic(operand.split("ptr ")[-1])
-                return self._unknown("")
+                return unknown("")
             case "not understood" | "va_arg" | "indirectbr" | "invoke" | "callbr" | "resume":
                 raise NotSplittable(f"it has an instruction that the analysis does not follow: {one.text[:60]}")
             case "inttoptr":
                 return Pointer(Origin.UNKNOWN, None)
             case "ptrtoint" | "fptosi" | "fptoui" | "bitcast":
-                return self._unknown(text.split(" to ")[-1].strip())
+                return unknown(text.split(" to ")[-1].strip())
             case "fcmp":
                 return None if text.split(" ")[-1].startswith("<") else Condition((), ())
             case "extractelement":
                 inner = re.match(r"<\d+ x (\w+)>", text)
-                return self._unknown(inner[1] if inner else "")
+                return unknown(inner[1] if inner else "")
             case _ if one.result:  # arithmetic of floating-point numbers and vectors: it touches no memory
                 return None
             case _:
@@ -287,84 +253,7 @@ class _Interpreter:
         if not re.fullmatch(r"i\d+", kind):
             return None
         left, right = self._operand(*typed(parts[0])), self._operand(kind, parts[1])
-        bits = int(kind[1:])
-        if isinstance(left, Condition) or isinstance(right, Condition):
-            return _joined(one.opcode, left, right)
-        if not (isinstance(left, Whole) and isinstance(right, Whole)):
-            return self._unknown(kind)
-        form = self._combined(one.opcode, left.form, right.form, facts)
-        if isinstance(form, tuple):
-            return self._unknown(kind, *form)
-        return self._unknown(kind) if form is None else self._fitted(bits, form, facts)
-
-    def _combined(  # noqa: C901, PLR0912  the table of operations
-        self, opcode: str, left: LinearForm, right: LinearForm, facts: Facts
-    ) -> LinearForm | tuple[int, int] | None:
-        """The form of an operation's result, its bounds where it is not linear, or None where nothing is known of it."""
-        low, high = left.bounds(facts)
-        if opcode == "xor" and not right.terms and right.constant == -1:
-            return LinearForm(-1) - left
-        if opcode in ("add", "sub"):
-            return left + right if opcode == "add" else left - right
-        if opcode == "or" and (_fills_gap(left, right, facts) or _fills_gap(right, left, facts)):
-            return left + right
-        if opcode in ("mul", "and") and not left.terms:
-            left, right, (low, high) = right, left, right.bounds(facts)
-        if right.terms:
-            if opcode == "mul" and low >= 0 and right.bounds(facts)[0] >= 0:
-                return 0, high * right.bounds(facts)[1]
-            if opcode in ("urem", "srem", "udiv", "sdiv") and low >= 0 and right.bounds(facts)[0] >= 1:
-                return 0, high
-            return None
-        number = right.constant
-        if opcode == "mul":
-            return left * number
-        if opcode == "shl":
-            return left * (1 << number) if 0 <= number < 64 else None
-        if opcode == "and":
-            if number >= 0:
-                gap = number & -number
-                if (
-                    low >= 0
-                    and high < number + gap
-                    and number & (number + gap) == 0
-                    and (gap == 1 or left.divided(gap))
-                ):
-                    return left  # nothing is cleared
-                return 0, min(number, high) if low >= 0 else number
-            if low >= 0 and -number & (-number - 1) == 0:  # clears low bits
-                quotient = self._quotient(left, -number, low, high)
-                return quotient * -number
-            return None
-        if opcode in ("lshr", "udiv", "ashr", "sdiv", "urem", "srem"):
-            by = 1 << number if opcode in ("lshr", "ashr") and 0 <= number < 64 else number
-            if by <= 0:
-                return None
-            exact = left.divided(by)
-            if exact is not None and (low >= 0 or opcode in ("ashr", "sdiv")):
-                return LinearForm() if opcode in ("urem", "srem") else exact
-            if low < 0:
-                return (low // by, high // by) if opcode == "ashr" else (-by + 1, by - 1) if opcode == "srem" else None
-            if opcode in ("urem", "srem"):
-                return (
-                    left
-                    if high < by
-                    else left - self._quotient(left, by, low, high) * by
-                    if left.terms
-                    else LinearForm(left.constant % by)
-                )
-            return self._quotient(left, by, low, high)
-        return None
-
-    def _quotient(self, form: LinearForm, by: int, low: int, high: int) -> LinearForm:
-        """One symbol for the same quotient wherever it is taken, so that q * n + rest is the number again."""
-        always_low, always_high = form.bounds()
-        if always_low < 0:
-            return LinearForm.of(Symbol("quotient", low // by, high // by))
-        key = (frozenset(form.terms.items()), form.constant, by)
-        if key not in self.analysis.quotients:
-            self.analysis.quotients[key] = Symbol("quotient", always_low // by, always_high // by)
-        return LinearForm.of(self.analysis.quotients[key])
+        return arithmetic(one.opcode, kind, left, right, facts, self.analysis.quotients)
 
     def _converted(self, opcode: str, text: str, facts: Facts) -> Value:
         source, target = text.split(" to ")
@@ -374,41 +263,20 @@ class _Interpreter:
         if not re.fullmatch(r"i\d+", target):
             return None
         if isinstance(value, Condition):
-            return self._unknown(target, *((-1, 0) if opcode == "sext" else (0, 1)))
+            return unknown(target, *((-1, 0) if opcode == "sext" else (0, 1)))
         if not isinstance(value, Whole):
-            return self._unknown(target)
+            return unknown(target)
         bits = int(target[1:])
         if opcode == "zext" and value.form.bounds(facts)[0] < 0:
-            return self._unknown(target, 0, (1 << value.bits) - 1)
-        return self._fitted(bits, value.form, facts)
+            return unknown(target, 0, (1 << value.bits) - 1)
+        return fitted(bits, value.form, facts)
 
-    def _compared(self, text: str, facts: Facts) -> Value:
+    def _comparison(self, text: str, facts: Facts) -> Value:
         compare = comparison(text)
         if compare is None:
             return None
-        predicate, kind, left_name, right_name = compare
-        left, right = self._operand(kind, left_name), self._operand(kind, right_name)
-        if not (isinstance(left, Whole) and isinstance(right, Whole)):
-            return Condition((), ())
-        a, b = left.form, right.form
-        one = LinearForm(1)
-        if predicate[0] == "u" and (a.bounds(facts)[0] < 0 or b.bounds(facts)[0] < 0):
-            # x < n as unsigned numbers, with n >= 0, also says that x >= 0.
-            if predicate == "ult" and b.bounds(facts)[0] >= 0:
-                return Condition((b - a - one, a), ())
-            return Condition((), ())
-        match predicate:
-            case "slt" | "ult":
-                return Condition((b - a - one,), (a - b,))
-            case "sle" | "ule":
-                return Condition((b - a,), (a - b - one,))
-            case "sgt" | "ugt":
-                return Condition((a - b - one,), (b - a,))
-            case "sge" | "uge":
-                return Condition((a - b,), (b - a - one,))
-            case "eq":
-                return Condition((a - b, b - a), ())
-        return Condition((), (a - b, b - a))
+        predicate, kind, left, right = compare
+        return compared(predicate, self._operand(kind, left), self._operand(kind, right), facts)
 
     def _selected(self, text: str, facts: Facts) -> Value:
         parts = split_list(text)
@@ -417,19 +285,19 @@ class _Interpreter:
         first, second = self._operand(kind, yes), self._operand(kind, no)
         if kind == "i1" and isinstance(condition, Condition):
             if no in ("false",):
-                return _joined("and", condition, first)
+                return joined("and", condition, first)
             if yes in ("true",):
-                return _joined("or", condition, second)
+                return joined("or", condition, second)
             return Condition((), ())
         if not isinstance(condition, Condition):
-            return self._merged(kind, [first, second])
+            return merged(kind, [first, second])
         sides = []
         for forms in (condition.true, condition.false):
             known = facts
             for form in forms:
                 known = known.adding(form)
             sides.append(known)
-        return self._merged(kind, [first, second], sides)
+        return merged(kind, [first, second], sides)
 
     def _address(self, text: str, facts: Facts) -> Value:
         text = re.sub(r"^((inbounds|nuw|nusw|inrange\(.*?\)) )+", "", text)
@@ -454,7 +322,7 @@ class _Interpreter:
             if size is None:
                 return Pointer(base.base, None)
             offset = offset + index.form * size[0]
-        return Pointer(base.base, self._fitted(64, offset, facts).form)
+        return Pointer(base.base, fitted(64, offset, facts).form)
 
     def _inside(self, kind: str, index: Whole) -> tuple[str, LinearForm | None]:
         """The type one level inside `kind`; for a field of a structure also its offset."""
@@ -483,7 +351,7 @@ class _Interpreter:
         self._touch(self._operand(*typed(parts[1])), self._width(parts[0]), facts, stores=False)
         if text.startswith("atomic"):
             self._atomic(typed(parts[1])[1])
-        return self._unknown(parts[0])
+        return unknown(parts[0])
 
     def _touch(self, pointer: Value, width: int, facts: Facts, *, stores: bool) -> None:
         base = pointer.base if isinstance(pointer, Pointer) else Origin.UNKNOWN
@@ -527,7 +395,7 @@ class _Interpreter:
             return None
         if not name.startswith("llvm.") or any(isinstance(one, Pointer) for one in values):
             raise NotSplittable(f"it calls {name[:40]}, which the analysis does not follow")
-        return self._ranged(name, kind, values, facts)
+        return ranged(name, kind, values, facts)
 
     def _followed(self, function: Function, kind: str, values: list[Value], facts: Facts) -> Value:
         """What a function gives, by interpreting it with the values that it is called with."""
@@ -541,7 +409,7 @@ class _Interpreter:
             if not any(_in_buffer(one) for one in values):
                 self.analysis.harmless.add(function.name)
             return None
-        return self._merged(kind, inner.returned) if inner.returned else self._unknown(kind)
+        return merged(kind, inner.returned) if inner.returned else unknown(kind)
 
     def _copied(self, values: list[Value], facts: Facts, *, reads: bool) -> None:
         """A copy of memory, as of a structure, or a filling."""
@@ -559,21 +427,7 @@ class _Interpreter:
         if not isinstance(dimension, Whole) or dimension.form.terms or dimension.form.constant < 0:
             raise NotSplittable("it asks for an id of a dimension that is not a constant")
         form = self.analysis.ids.value(name, dimension.form.constant)
-        return self._unknown(kind) if form is None else self._fitted(int(kind[1:]), form, facts)
-
-    def _ranged(self, name: str, kind: str, values: list[Value], facts: Facts) -> Value:
-        """The bounds of `min`, `max` and `abs` of whole numbers; otherwise anything."""
-        plain = re.match(r"llvm\.(?:([su])(min|max)|abs)\.i\d+$", name)
-        whole = [one.form.bounds(facts) for one in values if isinstance(one, Whole)]
-        if not plain or len(whole) != 2 or not re.fullmatch(r"i\d+", kind):
-            return self._unknown(kind)
-        (low, high), (other_low, other_high) = whole
-        if plain[2] is None:
-            return self._unknown(kind, 0 if low <= 0 <= high else min(abs(low), abs(high)), max(-low, high))
-        if plain[1] == "u" and (low < 0 or other_low < 0):
-            return self._unknown(kind)
-        best = min if plain[2] == "min" else max
-        return self._unknown(kind, best(low, other_low), best(high, other_high))
+        return unknown(kind) if form is None else fitted(int(kind[1:]), form, facts)
 
 
 def _refused(name: str) -> str | None:
@@ -589,12 +443,6 @@ def _in_buffer(value: Value) -> bool:
     return isinstance(value, Pointer) and value.base is not Origin.PRIVATE
 
 
-def _fills_gap(upper: LinearForm, lower: LinearForm, facts: Facts) -> bool:
-    """Whether `upper` has zero bits wherever `lower` may have ones, so that `or` adds them."""
-    low, high = lower.bounds(facts)
-    return low >= 0 and upper.divided(1 << high.bit_length()) is not None
-
-
 def _argument(kind: str, value: Argument) -> Value:
     if isinstance(value, str):
         return Pointer(value, LinearForm())
@@ -605,15 +453,3 @@ def _argument(kind: str, value: Argument) -> Value:
         value &= (1 << bits) - 1
         return Whole(bits, LinearForm(value - (1 << bits) if value >> (bits - 1) else value))
     return Pointer(Origin.UNKNOWN, None) if kind == "ptr" else None
-
-
-def _joined(opcode: str, left: Value, right: Value) -> Value:
-    a = left if isinstance(left, Condition) else Condition((), ())
-    b = right if isinstance(right, Condition) else Condition((), ())
-    if opcode == "and":
-        return Condition((*a.true, *b.true), ())
-    if opcode == "or":
-        return Condition((), (*a.false, *b.false))
-    if opcode == "xor" and isinstance(right, Whole) and right.form.constant in (1, -1) and not right.form.terms:
-        return Condition(a.false, a.true)
-    return Condition((), ())
