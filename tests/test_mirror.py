@@ -121,6 +121,7 @@ ELSEWHERE = {
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
     "gpuq/split/values.py": "tests/split/test_verdict.py",
     "gpuq/split/device.py": "tests/split/test_parts.py",
+    "gpuq/split/process.py": "tests/split/test_parts.py",
     # Parts of the shim, which is only run as a process.
     "workers/gpuq_workers/shim/child.py": "tests/workers/shim/test_main.py",
     "workers/gpuq_workers/shim/output_tail.py": "tests/workers/shim/test_classify.py",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gpuq.errors import BadInput, Failure
 from gpuq.split.history import LaunchHistory
-from gpuq.split.launch import KernelLaunch, OpenClDevice, compiled, judged
-from gpuq.split.parts import KernelFault, Result, check, run_parts
+from gpuq.split.launch import KernelFault, KernelLaunch, OpenClDevice, compiled, judged
+from gpuq.split.parts import Result, check, run_parts
 from gpuq.split.verdict import Correctness, SplitVerdict
 
 CHECK_EVERY = 20

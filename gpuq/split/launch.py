@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuq.errors import BadInput
+from gpuq.errors import BadInput, Failure
 from gpuq.split import pocl
 from gpuq.split.llvm_text import Module, read
 from gpuq.split.values import Argument, IndexSpace, Origin
@@ -38,6 +38,10 @@ _SCALARS: dict[str, type[np.generic]] = {
 _ANALYSED = ("-D", "-I", "-cl-std=")
 """Options that decide which program a source becomes. Others are about speed or exactness, and each vendor has its own."""
 _REPLACED = re.compile(r"#\s*(?:undef|define)\s+get_(?:group_id|num_groups|global_size|global_offset)\b")
+
+
+class KernelFault(Failure):
+    """The launch itself did what a split of it, or it as a whole, must not do: it would again."""
 
 
 @dataclass(frozen=True, slots=True)

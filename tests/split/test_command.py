@@ -13,7 +13,7 @@ import pytest
 from gpuq.errors import Failure
 from gpuq.split import __main__ as command
 from gpuq.split import decide
-from gpuq.split.parts import Memory
+from gpuq.split.memory import Memory
 from tests.split.test_launch import written
 
 DEVICE = "[[devices]]\ncores = [0]"

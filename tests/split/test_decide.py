@@ -8,8 +8,8 @@ import pytest
 from gpuq.errors import Failure
 from gpuq.split import decide
 from gpuq.split.history import LaunchHistory
-from gpuq.split.launch import KernelLaunch, OpenClDevice
-from gpuq.split.parts import KernelFault, Result
+from gpuq.split.launch import KernelFault, KernelLaunch, OpenClDevice
+from gpuq.split.parts import Result
 from gpuq.split.values import IndexSpace
 from gpuq.split.verdict import Correctness, SplitVerdict
 

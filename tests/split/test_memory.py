@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.split.parts import _merge_block, _pattern
+from gpuq.split.memory import merge_block, pattern
 
 
 @given(st.integers(1, 60), st.sampled_from([1, 2, 3, 4, 8]), st.integers(0, 2**32 - 1))
@@ -20,7 +20,7 @@ def test_every_store_of_either_device_is_in_the_result_whatever_its_value(elemen
             at = slice(number * granule, (number + 1) * granule)
             owns[device][at] = right[at] = chance.integers(0, 3, granule)
     merged = before.copy()
-    assert not _merge_block(merged, owns, before, granule, slice(0, len(before)))
+    assert not merge_block(merged, owns, before, granule, slice(0, len(before)))
     assert np.array_equal(merged, right)
 
 
@@ -29,8 +29,8 @@ def test_two_stores_to_one_element_are_noticed_though_they_change_different_byte
     before = np.zeros(64, np.uint8)
     owns = [before.copy(), before.copy()]
     owns[0][16], owns[1][16 + granule - 1] = 1, 2
-    assert _merge_block(before.copy(), owns, before, granule, slice(0, 64))
+    assert merge_block(before.copy(), owns, before, granule, slice(0, 64))
 
 
 def test_no_value_equals_both_patterns():
-    assert (_pattern(0, 1000) ^ _pattern(1, 1000) == 0xFF).all()
+    assert (pattern(0, 1000) ^ pattern(1, 1000) == 0xFF).all()
