@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -52,7 +53,10 @@ def test_the_order_of_rows_in_a_file_changes_nothing() -> None:
     rows = tables.pairs(alone)
     methods = [Method(name, pairs=PAIR_BASELINES[name]) for name in ("forest", "boosting")]
     one, back = (judge_pairs(by_pair(clean(alone, pairs)).pairs[:1], methods)[None] for pairs in (rows, rows[::-1]))
-    assert one == back
+    assert one.keys() == back.keys() == {"forest", "boosting"}
+    for name, figures in one.items():
+        # Sums of the same numbers in another order may differ in the last digit.
+        assert asdict(figures) == pytest.approx(asdict(back[name]), rel=1e-12)
 
 
 def test_peak_figures_know_that_a_device_has_a_hundred_percent() -> None:
