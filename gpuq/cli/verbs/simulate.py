@@ -14,7 +14,7 @@ Without TRACE it plays this gpuq's own history: as a queue that shares nothing
 would have run it, as its policy would have without sharing, and with sharing.
 
   gpuq simulate                                     one's own history
-  gpuq simulate jobs.csv --world philly --seeds 5   a trace (docs/simulate.md)
+  gpuq simulate jobs.csv --gpus 8 --seeds 5         a trace (docs/simulate.md)
   gpuq simulate --slurm jobs.txt                    what Slurm ran
   gpuq simulate --set admission.max_slowdown=1.3    with another setting
 """
