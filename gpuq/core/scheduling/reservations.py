@@ -229,13 +229,15 @@ class Reservations:
         ahead = [
             best for other in self._in_line if not pool.isdisjoint(self._pool(other)) if (best := self._best(other))
         ]
+        if not all(self._given.isdisjoint(best) for best in ahead):
+            return False  # when these will be free is known in the next pass
         lasts_s = longest_s(job, self._cache) if ahead else None
         done_s = inf if lasts_s is None else self._drained_in_s(devices) + lasts_s
         return all(is_clearly_less(done_s, self._drained_in_s(best)) for best in ahead)
 
     def _best(self, job: Job) -> tuple[DeviceId, ...] | None:
-        """The devices that the job would have drained if no others were."""
-        return self._drain(job, self._pool(job))
+        """The devices that the job would have drained if no others were; some may have been given in this pass."""
+        return self._drain(job, self._pool(job, with_given=True))
 
     def _drained_in_s(self, devices: Iterable[DeviceId]) -> float:
         """In how many seconds these devices are expected to be empty."""
@@ -248,14 +250,14 @@ class Reservations:
         snapshots = self._cache.device_index.snapshots
         return devices_to_drain(job, (snapshots[device] for device in devices), self._remaining_s)
 
-    def _pool(self, job: Job) -> AbstractSet[DeviceId]:
+    def _pool(self, job: Job, *, with_given: bool = False) -> AbstractSet[DeviceId]:
         """The devices that could serve the job once they are empty, those that are reserved for other overdue jobs too."""
         reserved = self._cache.device_index.reserved
         with_room = (row[:count] for row, count in zip(self._emptied.values(), self._room_for(job), strict=True))
         return {
             device
             for _, device in chain.from_iterable(with_room)
-            if device not in self._given
+            if (with_given or device not in self._given)
             and (
                 device not in reserved
                 or reserved[device].reason is ReservationReason.OVERDUE

@@ -166,6 +166,22 @@ def test_jobs_that_can_have_different_devices_only_do_not_wait_for_each_other() 
     assert reserved(play.settle().happen(after=700).settle()) == {5: ("gpu0",), 6: ("b0",)}
 
 
+def test_small_jobs_behind_a_gang_do_not_have_devices_reserved_before_it_one_after_the_other() -> None:
+    """In the pass in which a reserved device is used, all devices of the gang's only host cannot be had, and it waits on."""
+    play = Playbook(replace(PATIENT, residents_per_device=1)).happen(a_report(*FOUR[:2]))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, submitted_at=play.now))).settle().happen(a_start(number))
+    for number, count in ((3, 1), (4, 2), (5, 1), (6, 1)):  # users of their own, so jobs of different classes
+        play.happen(Submitted(a_job(number, owner=f"user{number}", device_count=count, submitted_at=play.now)), after=1)
+    play.happen(after=700).settle()
+    (first,) = reserved(play)[3]
+
+    play.happen(an_exit(next(job for job, device in play.launched().items() if device == first))).settle()
+
+    assert play.launched()[3] == first
+    assert reserved(play) == {4: ("gpu0", "gpu1")}
+
+
 def test_no_reservation_is_made_for_a_job_that_fits_nowhere() -> None:
     play = Playbook(PATIENT).happen(a_report(a_device()), Submitted(a_job(1, device_count=2))).settle()
     assert reserved(play.happen(after=10_000).settle()) == {}
