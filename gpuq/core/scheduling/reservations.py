@@ -26,7 +26,7 @@ from gpuq.core.scheduling.admit import refusal
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.device_index import DeviceModel, device_model
-from gpuq.core.scheduling.drain import devices_to_drain, is_clearly_less, remaining_s
+from gpuq.core.scheduling.drain import devices_to_drain, is_clearly_less, known_remaining_s, remaining_s
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.patience import is_beyond_patience, longest_s, own_patience_s
 from gpuq.core.state.actions import EndReservation, Reserve
@@ -36,6 +36,7 @@ from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
+from gpuq.core.state.verdict import Rule
 
 
 class Reservations:
@@ -78,9 +79,15 @@ class Reservations:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
         return self.is_open_to(job, device) and self._would_admit(job, device)
 
-    def has_devices(self, job: Job) -> bool:
-        """Whether there are devices on which the job could start once they are empty."""
-        return self._best(job) is not None
+    def devices_free_in_s(self, job: Job) -> float | None:
+        """In how many seconds the devices that the job would have drained are empty at the earliest, as far as is known; None
+        where there are none on which it could start."""
+        best = self._best(job)
+        if best is None:
+            return None
+        attempts = {a.id: a for device in best for a in self._state.residents_of(device)}.values()
+        known = (known_remaining_s(one, self._state.jobs[one.id.job], self._now) or 0.0 for one in attempts)
+        return max(known, default=0.0)
 
     def note_not_started(self, job: Job) -> None:
         """The policy would start this job and no device admits it: once it is overdue, it has devices reserved in its turn."""
@@ -157,9 +164,15 @@ class Reservations:
                     self._drop(job_id)
                 else:
                     self._set(Reservation(job_id, devices, ReservationReason.OVERDUE))
-            elif any(a.stopping is None for device in reservation.devices for a in self._state.residents_of(device)):
-                # Something else than the jobs being stopped runs there, so the devices will not become empty.
+            elif not all(map(self._is_being_freed, reservation.devices)):
                 self._drop(job_id)
+
+    def _is_being_freed(self, device: DeviceId) -> bool:
+        """Whether nothing runs there but jobs that are being stopped, and it can be used then. Their ends are not heard of while
+        the host is silent. A host that starts no jobs tries again within a minute."""
+        if any(resident.stopping is None for resident in self._state.residents_of(device)):
+            return False
+        return self._cache.device_index.snapshots[device].unusable in {None, Rule.NO_STARTS}
 
     def _reserve_in_turn(self, job: Job) -> None:
         """Reserve devices for an overdue job, unless others that could use the same ones have their turn before it."""

@@ -11,7 +11,7 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_nothing
-from gpuq.core.state.actions import EndReservation, Launch, Reserve
+from gpuq.core.state.actions import EndReservation, Launch, Reserve, Stop
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking, BookingId
@@ -22,8 +22,10 @@ from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule
+from gpuq.policies.lists import priority
 from gpuq.policies.lists.packed import packed
-from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_start, an_exit
+from gpuq.settings import Scheduling
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 
 PATIENT = Limits(patience_s=600, stale_after_s=1e9)
@@ -298,6 +300,25 @@ def test_a_job_for_which_another_is_being_stopped_keeps_those_devices_when_it_is
     play.happen(Submitted(a_job(3, priority=1, submitted_at=play.now))).settle().happen(after=700).settle()
 
     assert play.state.reservations[JobId(3)] == Reservation(JobId(3), (DeviceId("gpu1"),), ReservationReason.PREEMPTION)
+
+
+def test_another_device_is_freed_for_an_urgent_job_once_the_host_of_the_first_is_silent() -> None:
+    """Else the job would wait until that host is back, or is given up."""
+    hosts = {host: a_device(f"{host}/0", host=host) for host in ("a", "b")}
+    play = Playbook(Limits(residents_per_device=1), priority.SPEC.make(Scheduling(preemption=True)))
+    play.happen(*(a_report(device, host=host) for host, device in hosts.items()))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, preemptible=True))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(3, priority=1))).settle()
+    (device,) = reserved(play)[3]
+    (other,) = (host for host in hosts if hosts[host].id != device)
+
+    for _ in range(5):
+        seen = next(a_resident(job) for job, on in play.launched().items() if on == hosts[other].id)
+        play.happen(a_report(hosts[other], residents=(seen,), host=other), after=5).settle()
+
+    assert reserved(play) == {3: (f"{other}/0",)}
+    assert {action.attempt.job for action in play.done if isinstance(action, Stop)} == {1, 2}
 
 
 @pytest.mark.parametrize("devices", [("nowhere",), ("gpu0", "gpu0"), ("gpu0", "gpu1"), ("gpu0", "far")])
