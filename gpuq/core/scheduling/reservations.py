@@ -85,8 +85,8 @@ class Reservations:
         best = self._best(job)
         if best is None:
             return None
-        attempts = {a.id: a for device in best for a in self._state.residents_of(device)}.values()
-        known = (known_remaining_s(one, self._state.jobs[one.id.job], self._now) or 0.0 for one in attempts)
+        residents = self._residents(best)
+        known = (known_remaining_s(one, self._state.jobs[one.id.job], self._now) or 0.0 for one in residents)
         return max(known, default=0.0)
 
     def note_not_started(self, job: Job) -> None:
@@ -159,13 +159,24 @@ class Reservations:
         for job_id, reservation in sorted(self.by_job.items()):
             if reservation.reason is ReservationReason.OVERDUE:
                 job = self._state.jobs[job_id]
-                devices = self._drain(job, (device for device in self._pool(job) if self.is_open_to(job, device)))
+                pool = {device for device in self._pool(job) if self.is_open_to(job, device)}
+                devices = self._drain(job, pool)
                 if devices is None:
                     self._drop(job_id)
-                else:
+                elif not pool.issuperset(reservation.devices) or self._are_nearer(devices, reservation.devices):
                     self._set(Reservation(job_id, devices, ReservationReason.OVERDUE))
             elif not all(map(self._is_being_freed, reservation.devices)):
                 self._drop(job_id)
+
+    def _are_nearer(self, devices: Collection[DeviceId], reserved: Collection[DeviceId]) -> bool:
+        """Whether devices are nearer to being empty than those that are reserved: clearly sooner, and fewer attempts have to end.
+        On devices that are open attempts begin anew, and the longer an attempt has run, the longer it is expected to run on. So
+        by the times alone the reservation would move from host to host, and start again each time."""
+        fewer = len(self._residents(devices)) < len(self._residents(reserved))
+        return fewer and is_clearly_less(self._drained_in_s(devices), self._drained_in_s(reserved))
+
+    def _residents(self, devices: Iterable[DeviceId]) -> Collection[Attempt]:
+        return {a.id: a for device in devices for a in self._state.residents_of(device)}.values()
 
     def _is_being_freed(self, device: DeviceId) -> bool:
         """Whether nothing runs there but jobs that are being stopped, and it can be used then. Their ends are not heard of while
@@ -254,7 +265,7 @@ class Reservations:
 
     def _drained_in_s(self, devices: Iterable[DeviceId]) -> float:
         """In how many seconds these devices are expected to be empty."""
-        return max((self._remaining_s(a) for device in devices for a in self._state.residents_of(device)), default=0.0)
+        return max(map(self._remaining_s, self._residents(devices)), default=0.0)
 
     def _remaining_s(self, attempt: Attempt) -> float:
         return remaining_s(attempt, self._state.jobs[attempt.id.job], self._now)

@@ -184,6 +184,26 @@ def test_small_jobs_behind_a_gang_do_not_have_devices_reserved_before_it_one_aft
     assert reserved(play) == {4: ("gpu0", "gpu1")}
 
 
+def test_a_reservation_stays_where_the_last_attempt_runs_on_while_others_begin_anew() -> None:
+    """Of no job is it known how long it takes, so each is expected to run for as long again as it has."""
+    hosts = {host: [a_device(f"{host}{number}", host=host) for number in range(2)] for host in ("a", "b")}
+    play = Playbook(replace(PATIENT, residents_per_device=1))
+    play.happen(*(a_report(*devices, host=host) for host, devices in hosts.items()))
+    for number in range(1, 5):
+        play.happen(Submitted(a_job(number, submitted_at=play.now))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(5, device_count=2, submitted_at=play.now))).settle().happen(after=700).settle()
+    chosen = reserved(play)[5]
+    drained = [job for job, device in play.launched().items() if device in chosen]
+    others = [job for job in range(1, 5) if job not in drained]
+
+    play.happen(an_exit(drained[0]), after=8 * 3600)
+    for number, ended in zip((6, 7), others, strict=True):
+        play.happen(Submitted(a_job(number, submitted_at=play.now)), an_exit(ended)).settle().happen(a_start(number))
+    assert list(play.happen(after=3600).settle().launched()) == [1, 2, 3, 4, 6, 7]
+    assert reserved(play) == {5: chosen}
+    assert play.happen(an_exit(drained[1])).settle().launched()[5] == chosen[0]
+
+
 def test_no_reservation_is_made_for_a_job_that_fits_nowhere() -> None:
     play = Playbook(PATIENT).happen(a_report(a_device()), Submitted(a_job(1, device_count=2))).settle()
     assert reserved(play.happen(after=10_000).settle()) == {}
