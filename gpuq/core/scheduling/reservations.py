@@ -170,7 +170,7 @@ class Reservations:
 
     def _are_nearer(self, devices: Collection[DeviceId], reserved: Collection[DeviceId]) -> bool:
         """Whether devices are nearer to being empty than those that are reserved: clearly sooner, and fewer attempts have to end.
-        On devices that are open attempts begin anew, and the longer an attempt has run, the longer it is expected to run on. So
+        On open devices new attempts start, and the longer an attempt has run, the longer it is expected to run on. So
         by the times alone the reservation would move from host to host, and start again each time."""
         fewer = len(self._residents(devices)) < len(self._residents(reserved))
         return fewer and is_clearly_less(self._drained_in_s(devices), self._drained_in_s(reserved))

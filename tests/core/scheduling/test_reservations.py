@@ -184,7 +184,7 @@ def test_small_jobs_behind_a_gang_do_not_have_devices_reserved_before_it_one_aft
     assert reserved(play) == {4: ("gpu0", "gpu1")}
 
 
-def test_a_reservation_stays_where_the_last_attempt_runs_on_while_others_begin_anew() -> None:
+def test_a_reservation_stays_where_the_last_attempt_runs_on_while_others_begin_there() -> None:
     """Of no job is it known how long it takes, so each is expected to run for as long again as it has."""
     hosts = {host: [a_device(f"{host}{number}", host=host) for number in range(2)] for host in ("a", "b")}
     play = Playbook(replace(PATIENT, residents_per_device=1))
