@@ -56,7 +56,7 @@ class SchedulingContext:
         self.trials = Trials(state, limits, now)
         self._booked = BookedDevices(cache, now)
         self._reservations = Reservations(state, cache, limits, now, self._given, self._booked)
-        claims = QuotaClaims(state, cache, limits, now, self._reservations.by_job, self._waits_for_devices)
+        claims = QuotaClaims(state, cache, limits, now, self._reservations.by_job, self._devices_free_in_s)
         self.quotas = QuotaPass(state, now, claims)
         self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given, self._admits)
         cache.tried = None  # the candidates have taken it; from now on, what this pass has tried if it is cut short
@@ -84,8 +84,10 @@ class SchedulingContext:
         used up."""
         return self.quotas.refusal(job) is not None
 
-    def _waits_for_devices(self, job: Job) -> bool:
-        return self.quotas.refusal_but_for_devices(job) is None and self._reservations.has_devices(job)
+    def _devices_free_in_s(self, job: Job) -> float | None:
+        if self.quotas.refusal_but_for_devices(job) is not None:
+            return None
+        return self._reservations.devices_free_in_s(job)
 
     def refused(self, job: Job) -> bool:
         """Whether it is known that no device admits jobs of this class: one was tried in this pass, or in an earlier one and

@@ -3,8 +3,7 @@
 Draining keeps other jobs off devices until the residents have ended; it is what Slurm does for a job with a reservation. Chosen
 are as many devices of a host as the job needs: those that are expected to be empty clearly sooner than others; among equals,
 where the fewest attempts have to end first; among those, where the youngest of them has run the longest. The choice depends on
-the present state and the time only. It is stable by itself: no job joins the chosen devices, so they only come nearer to being
-empty, and others replace them only if they are nearer still.
+the present state and the time only. Who keeps to an earlier one, and for how long, says `reservations`.
 """
 
 from __future__ import annotations

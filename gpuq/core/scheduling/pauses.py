@@ -1,8 +1,9 @@
 """Pauses: a short job runs at full speed while the residents of its devices stand still, each for as long as its account allows.
 
 A pause is paid from the slowdown account of the job that stands still (`measuring/account.py`), of which nothing counts before it
-is earned. So a job that is paused keeps to its budget, however long the newcomer really takes. A pause ends with the newcomer, or
-shortly before the account is empty; then the newcomer is paused in turn, as far as its own account allows.
+is earned. A pause ends with the newcomer, or shortly before the account is empty, so the pause itself never exceeds a budget. A
+newcomer that is still there then is paused in turn, as far as its own account allows. After that the two run side by side, and
+may exceed their budgets: that is left to those few that take far longer than nine of ten of their kind.
 
 Who may be paused: a job that runs, whose host has reported it lately, which may share its devices, whose account is known, and
 whose submitter and past allow it. A gang over several hosts is not: its attempts could not stop at one moment.
@@ -115,13 +116,12 @@ def pause_actions(state: State, limits: Limits, now: float) -> Iterator[Pause | 
             yield LeaveUnpaused(job.kind)
     if not limits.pauses:
         return
-    resumed = set()
-    for attempt in state.attempts.values():
-        if state.jobs[attempt.id.job].cancel_requested:
-            continue  # its stop ends the pause
-        if attempt.paused_for is not None and _is_over(state, attempt, limits, now):
-            resumed.add(attempt.id)
-            yield Resume(attempt.id)
+    # The stop of a job that is cancelled ends its pause.
+    paused = [a for a in state.attempts.values() if a.paused_for and not state.jobs[a.id.job].cancel_requested]
+    # All that stand still for a gang go on together. While one does not, the gang could not be paused for the others.
+    over = {attempt.paused_for for attempt in paused if _is_over(state, attempt, limits, now)}
+    resumed = {attempt.id for attempt in paused if attempt.paused_for in over}
+    yield from map(Resume, resumed)
     for attempt, other in _partners(state):
         if attempt.paused_for is not None or attempt.stopping is not None or other.id in resumed:
             continue

@@ -2,8 +2,9 @@
 
 A job on several devices would wait for ever while jobs on fewer use its quota up one by one. So what it needs of the quota is
 kept for it: from the jobs of a lower priority while the quota refuses it, and from all once it has waited beyond its patience, as
-devices are then. A job that ends before the quota has enough for that one may start meanwhile. Of an account at most one job of
-each sort has something kept, that of the highest priority, among equals the one that has waited longest.
+devices are then. A job that ends before the quota has enough for that one, or before its devices are free, may start meanwhile.
+Of an account at most one job of each sort has something kept, that of the highest priority, among equals the one that has waited
+longest.
 
 A job for which others are stopped has its devices already. They count as taken, so that no further jobs are stopped in vain.
 """
@@ -36,8 +37,8 @@ class QuotaClaim:
 
 
 class QuotaClaims:
-    """The claims of one pass. `reservations` are those of the pass, which change; `waits_for_devices` says whether nothing but
-    devices in use keeps a job from starting."""
+    """The claims of one pass. `reservations` are those of the pass, which change. `devices_free_in_s` says in how many seconds
+    the devices for a job will be free; None where something else keeps it from starting."""
 
     def __init__(
         self,
@@ -46,10 +47,10 @@ class QuotaClaims:
         limits: Limits,
         now: float,
         reservations: Mapping[JobId, Reservation],
-        waits_for_devices: Callable[[Job], bool],
+        devices_free_in_s: Callable[[Job], float | None],
     ) -> None:
         self._state, self._cache, self._limits, self._now = state, cache, limits, now
-        self._reservations, self._waits_for_devices = reservations, waits_for_devices
+        self._reservations, self._devices_free_in_s = reservations, devices_free_in_s
         self._waiting: dict[Account, list[QuotaClaim]] = {}
 
     def on(self, account: Account, job: Job) -> Iterator[Job]:
@@ -89,9 +90,12 @@ class QuotaClaims:
             is_overdue = is_beyond_patience(job, self._cache, self._limits, self._now)
             if not is_overdue and (refused is not None or self._lacks(account, job) <= 0):
                 continue
-            if not self._could_start(account, job):
+            if not self._allows(account, job):
                 continue
-            free_in_s = max(self._free_in_s(each, job) for each in job.accounts)
+            devices_s = self._devices_free_in_s(job)
+            if devices_s is None:
+                continue
+            free_in_s = max(devices_s, *(self._free_in_s(each, job) for each in job.accounts))
             if is_overdue:
                 yield QuotaClaim(job, inf, free_in_s)
                 return
@@ -110,8 +114,8 @@ class QuotaClaims:
                 found[account].append(job)
         return found
 
-    def _could_start(self, account: Account, job: Job) -> bool:
-        """Whether the job can start once devices are free. What a project has is kept only once the quota of the user has
+    def _allows(self, account: Account, job: Job) -> bool:
+        """Whether the quotas are large enough for the job at all. What a project has is kept only once the quota of the user has
         enough."""
         for each in job.accounts:
             most = self._most(each)
@@ -122,7 +126,7 @@ class QuotaClaims:
             taken = sum(other.device_count for other in self.on(user, job))
             if self._lacks(user, job) + taken > 0:
                 return False
-        return self._cache.never_fits(job) is None and self._waits_for_devices(job)
+        return self._cache.never_fits(job) is None
 
     def _lacks(self, account: Account, job: Job) -> int:
         """How many devices of the account have to become free before the job may start; 0 or less: none."""

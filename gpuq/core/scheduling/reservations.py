@@ -26,7 +26,7 @@ from gpuq.core.scheduling.admit import refusal
 from gpuq.core.scheduling.bookings import BookedDevices
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.device_index import DeviceModel, device_model
-from gpuq.core.scheduling.drain import devices_to_drain, is_clearly_less, remaining_s
+from gpuq.core.scheduling.drain import devices_to_drain, is_clearly_less, known_remaining_s, remaining_s
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.patience import is_beyond_patience, longest_s, own_patience_s
 from gpuq.core.state.actions import EndReservation, Reserve
@@ -36,6 +36,7 @@ from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
+from gpuq.core.state.verdict import Rule
 
 
 class Reservations:
@@ -78,9 +79,15 @@ class Reservations:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
         return self.is_open_to(job, device) and self._would_admit(job, device)
 
-    def has_devices(self, job: Job) -> bool:
-        """Whether there are devices on which the job could start once they are empty."""
-        return self._best(job) is not None
+    def devices_free_in_s(self, job: Job) -> float | None:
+        """In how many seconds the devices that the job would have drained are empty at the earliest, as far as is known; None
+        where there are none on which it could start."""
+        best = self._best(job)
+        if best is None:
+            return None
+        residents = self._residents(best)
+        known = (known_remaining_s(one, self._state.jobs[one.id.job], self._now) or 0.0 for one in residents)
+        return max(known, default=0.0)
 
     def note_not_started(self, job: Job) -> None:
         """The policy would start this job and no device admits it: once it is overdue, it has devices reserved in its turn."""
@@ -152,14 +159,31 @@ class Reservations:
         for job_id, reservation in sorted(self.by_job.items()):
             if reservation.reason is ReservationReason.OVERDUE:
                 job = self._state.jobs[job_id]
-                devices = self._drain(job, (device for device in self._pool(job) if self.is_open_to(job, device)))
+                pool = {device for device in self._pool(job) if self.is_open_to(job, device)}
+                devices = self._drain(job, pool)
                 if devices is None:
                     self._drop(job_id)
-                else:
+                elif not pool.issuperset(reservation.devices) or self._are_nearer(devices, reservation.devices):
                     self._set(Reservation(job_id, devices, ReservationReason.OVERDUE))
-            elif any(a.stopping is None for device in reservation.devices for a in self._state.residents_of(device)):
-                # Something else than the jobs being stopped runs there, so the devices will not become empty.
+            elif not all(map(self._is_being_freed, reservation.devices)):
                 self._drop(job_id)
+
+    def _are_nearer(self, devices: Collection[DeviceId], reserved: Collection[DeviceId]) -> bool:
+        """Whether devices are nearer to being empty than those that are reserved: clearly sooner, and fewer attempts have to end.
+        On open devices new attempts start, and the longer an attempt has run, the longer it is expected to run on. So
+        by the times alone the reservation would move from host to host, and start again each time."""
+        fewer = len(self._residents(devices)) < len(self._residents(reserved))
+        return fewer and is_clearly_less(self._drained_in_s(devices), self._drained_in_s(reserved))
+
+    def _residents(self, devices: Iterable[DeviceId]) -> Collection[Attempt]:
+        return {a.id: a for device in devices for a in self._state.residents_of(device)}.values()
+
+    def _is_being_freed(self, device: DeviceId) -> bool:
+        """Whether nothing runs there but jobs that are being stopped, and it can be used then. Their ends are not heard of while
+        the host is silent. A host that starts no jobs tries again within a minute."""
+        if any(resident.stopping is None for resident in self._state.residents_of(device)):
+            return False
+        return self._cache.device_index.snapshots[device].unusable in {None, Rule.NO_STARTS}
 
     def _reserve_in_turn(self, job: Job) -> None:
         """Reserve devices for an overdue job, unless others that could use the same ones have their turn before it."""
@@ -229,17 +253,19 @@ class Reservations:
         ahead = [
             best for other in self._in_line if not pool.isdisjoint(self._pool(other)) if (best := self._best(other))
         ]
+        if not all(self._given.isdisjoint(best) for best in ahead):
+            return False  # when these will be free is known in the next pass
         lasts_s = longest_s(job, self._cache) if ahead else None
         done_s = inf if lasts_s is None else self._drained_in_s(devices) + lasts_s
         return all(is_clearly_less(done_s, self._drained_in_s(best)) for best in ahead)
 
     def _best(self, job: Job) -> tuple[DeviceId, ...] | None:
-        """The devices that the job would have drained if no others were."""
-        return self._drain(job, self._pool(job))
+        """The devices that the job would have drained if no others were; some may have been given in this pass."""
+        return self._drain(job, self._pool(job, with_given=True))
 
     def _drained_in_s(self, devices: Iterable[DeviceId]) -> float:
         """In how many seconds these devices are expected to be empty."""
-        return max((self._remaining_s(a) for device in devices for a in self._state.residents_of(device)), default=0.0)
+        return max(map(self._remaining_s, self._residents(devices)), default=0.0)
 
     def _remaining_s(self, attempt: Attempt) -> float:
         return remaining_s(attempt, self._state.jobs[attempt.id.job], self._now)
@@ -248,14 +274,14 @@ class Reservations:
         snapshots = self._cache.device_index.snapshots
         return devices_to_drain(job, (snapshots[device] for device in devices), self._remaining_s)
 
-    def _pool(self, job: Job) -> AbstractSet[DeviceId]:
+    def _pool(self, job: Job, *, with_given: bool = False) -> AbstractSet[DeviceId]:
         """The devices that could serve the job once they are empty, those that are reserved for other overdue jobs too."""
         reserved = self._cache.device_index.reserved
         with_room = (row[:count] for row, count in zip(self._emptied.values(), self._room_for(job), strict=True))
         return {
             device
             for _, device in chain.from_iterable(with_room)
-            if device not in self._given
+            if (with_given or device not in self._given)
             and (
                 device not in reserved
                 or reserved[device].reason is ReservationReason.OVERDUE

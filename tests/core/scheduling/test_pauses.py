@@ -231,6 +231,37 @@ def test_a_job_on_two_devices_stands_still_for_one_newcomer_at_a_time() -> None:
     assert resident(play).paused_for == NEWCOMER
 
 
+def test_all_that_stand_still_for_a_gang_go_on_once_one_has_to_and_the_gang_waits_then() -> None:
+    """Job 1 has run for ten hours and could stand still for longer than job 2, which has run for two."""
+    devices = a_device("gpu0"), a_device("gpu1")
+    play = Playbook(LIMITS)
+    for kind, takes in (("long", 10 * LONG), ("short", SHORT)):
+        play.forecast(kind, a_forecast(98, 4, duration_p50_s=takes, duration_p90_s=takes, duration_runs=9))
+    play.happen(a_report(*devices))
+
+    def goes_by(seconds: float) -> None:
+        """A report comes every five seconds; what is paused has stood still since the last."""
+        for _ in range(int(seconds / 5)):
+            running = play.state.attempts.values()
+            seen = [(a.id.job, (a.paused_s or 0.0) + 5 * (a.paused_for is not None)) for a in running]
+            residents = (replace(a_resident(job, gib=4), slowed_s=0.0, paused_s=paused) for job, paused in seen)
+            play.happen(a_report(*devices, residents=tuple(residents)), after=5).decide()
+
+    for job, ran_s in ((1, 8 * HOUR), (2, 2 * HOUR)):
+        play.happen(a_report(*devices), Submitted(a_job(job, kind="long"))).settle().happen(a_start(job))
+        play.now += ran_s
+    goes_by(5)
+    play.happen(Submitted(a_job(3, kind="short", device_count=2, submitted_at=play.now))).settle().happen(a_start(3))
+    gang = AttemptId(JobId(3), 1)
+    assert [a.paused_for for a in play.state.attempts.values()] == [gang, gang, None]
+
+    goes_by(0.2 * 2 * HOUR + 5)
+    assert [a.paused_for for a in play.state.attempts.values()] == [None, None, None]
+    losing = replace(a_resident(2, gib=4), slowed_s=60.0, paused_s=play.state.attempts[NEWCOMER].paused_s)
+    play.happen(a_report(*devices, residents=(losing,)), after=1).decide()
+    assert [a.paused_for for a in play.state.attempts.values()] == [None, None, NEWCOMER]
+
+
 def test_a_job_that_is_cancelled_goes_on_at_once_to_end() -> None:
     play = with_newcomer(busy()).happen(a_start(2))
     play.happen(CancelRequested(JobId(1), "ada")).settle()

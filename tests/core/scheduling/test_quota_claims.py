@@ -75,6 +75,19 @@ def test_a_job_that_ends_before_the_quota_has_enough_for_that_on_several_may_sta
     assert sorted(play.launched())[-3:] == [12, 13, 14]
 
 
+def test_a_job_that_ends_before_the_devices_of_that_on_several_are_free_may_start() -> None:
+    """Another user has the only host that is large enough for a month."""
+    play = Playbook(LIMITS).happen(a_report(*(a_device(f"a{number}", host="a") for number in range(4)), host="a"))
+    play.happen(a_report(a_device("b", host="b"), host="b"), QuotaSet(Quota(ADA, running_devices=4), "root"))
+    for kind, hours in (("month", 720), ("hour", 1)):
+        play.forecast(kind, a_forecast(90, 1, duration_p50_s=hours * HOUR_S, duration_p90_s=hours * HOUR_S))
+    play.happen(Submitted(a_job(1, kind="month", owner="bob", device_count=4))).settle().happen(a_start(1))
+    play.happen(Submitted(a_job(2, kind="hour", device_count=4, submitted_at=play.now))).settle()
+    play.happen(Submitted(a_job(3, kind="hour")), Submitted(a_job(4, kind="month")), after=700.0).settle()
+    assert play.launched() == {1: "a0", 3: "b"}
+    assert kept_for(play, 4) == "2", "it would run for as long as the job of the other user"
+
+
 def test_nothing_is_kept_for_a_job_that_something_else_keeps_from_starting() -> None:
     used_up = Quota(Account(QuotaScope.PROJECT, "speech"), device_hours=0)
     play = singles_run().happen(QuotaSet(Quota(VISION, running_devices=2), "root"), QuotaSet(used_up, "root"))

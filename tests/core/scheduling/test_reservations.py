@@ -11,7 +11,7 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.forecast_table import ForecastTable
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_nothing
-from gpuq.core.state.actions import EndReservation, Launch, Reserve
+from gpuq.core.state.actions import EndReservation, Launch, Reserve, Stop
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking, BookingId
@@ -22,8 +22,10 @@ from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule
+from gpuq.policies.lists import priority
 from gpuq.policies.lists.packed import packed
-from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_start, an_exit
+from gpuq.settings import Scheduling
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 
 PATIENT = Limits(patience_s=600, stale_after_s=1e9)
@@ -166,6 +168,42 @@ def test_jobs_that_can_have_different_devices_only_do_not_wait_for_each_other() 
     assert reserved(play.settle().happen(after=700).settle()) == {5: ("gpu0",), 6: ("b0",)}
 
 
+def test_small_jobs_behind_a_gang_do_not_have_devices_reserved_before_it_one_after_the_other() -> None:
+    """In the pass in which a reserved device is used, all devices of the gang's only host cannot be had, and it waits on."""
+    play = Playbook(replace(PATIENT, residents_per_device=1)).happen(a_report(*FOUR[:2]))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, submitted_at=play.now))).settle().happen(a_start(number))
+    for number, count in ((3, 1), (4, 2), (5, 1), (6, 1)):  # users of their own, so jobs of different classes
+        play.happen(Submitted(a_job(number, owner=f"user{number}", device_count=count, submitted_at=play.now)), after=1)
+    play.happen(after=700).settle()
+    (first,) = reserved(play)[3]
+
+    play.happen(an_exit(next(job for job, device in play.launched().items() if device == first))).settle()
+
+    assert play.launched()[3] == first
+    assert reserved(play) == {4: ("gpu0", "gpu1")}
+
+
+def test_a_reservation_stays_where_the_last_attempt_runs_on_while_others_begin_there() -> None:
+    """Of no job is it known how long it takes, so each is expected to run for as long again as it has."""
+    hosts = {host: [a_device(f"{host}{number}", host=host) for number in range(2)] for host in ("a", "b")}
+    play = Playbook(replace(PATIENT, residents_per_device=1))
+    play.happen(*(a_report(*devices, host=host) for host, devices in hosts.items()))
+    for number in range(1, 5):
+        play.happen(Submitted(a_job(number, submitted_at=play.now))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(5, device_count=2, submitted_at=play.now))).settle().happen(after=700).settle()
+    chosen = reserved(play)[5]
+    drained = [job for job, device in play.launched().items() if device in chosen]
+    others = [job for job in range(1, 5) if job not in drained]
+
+    play.happen(an_exit(drained[0]), after=8 * 3600)
+    for number, ended in zip((6, 7), others, strict=True):
+        play.happen(Submitted(a_job(number, submitted_at=play.now)), an_exit(ended)).settle().happen(a_start(number))
+    assert list(play.happen(after=3600).settle().launched()) == [1, 2, 3, 4, 6, 7]
+    assert reserved(play) == {5: chosen}
+    assert play.happen(an_exit(drained[1])).settle().launched()[5] == chosen[0]
+
+
 def test_no_reservation_is_made_for_a_job_that_fits_nowhere() -> None:
     play = Playbook(PATIENT).happen(a_report(a_device()), Submitted(a_job(1, device_count=2))).settle()
     assert reserved(play.happen(after=10_000).settle()) == {}
@@ -282,6 +320,25 @@ def test_a_job_for_which_another_is_being_stopped_keeps_those_devices_when_it_is
     play.happen(Submitted(a_job(3, priority=1, submitted_at=play.now))).settle().happen(after=700).settle()
 
     assert play.state.reservations[JobId(3)] == Reservation(JobId(3), (DeviceId("gpu1"),), ReservationReason.PREEMPTION)
+
+
+def test_another_device_is_freed_for_an_urgent_job_once_the_host_of_the_first_is_silent() -> None:
+    """Else the job would wait until that host is back, or is given up."""
+    hosts = {host: a_device(f"{host}/0", host=host) for host in ("a", "b")}
+    play = Playbook(Limits(residents_per_device=1), priority.SPEC.make(Scheduling(preemption=True)))
+    play.happen(*(a_report(device, host=host) for host, device in hosts.items()))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, preemptible=True))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(3, priority=1))).settle()
+    (device,) = reserved(play)[3]
+    (other,) = (host for host in hosts if hosts[host].id != device)
+
+    for _ in range(5):
+        seen = next(a_resident(job) for job, on in play.launched().items() if on == hosts[other].id)
+        play.happen(a_report(hosts[other], residents=(seen,), host=other), after=5).settle()
+
+    assert reserved(play) == {3: (f"{other}/0",)}
+    assert {action.attempt.job for action in play.done if isinstance(action, Stop)} == {1, 2}
 
 
 @pytest.mark.parametrize("devices", [("nowhere",), ("gpu0", "gpu0"), ("gpu0", "gpu1"), ("gpu0", "far")])
