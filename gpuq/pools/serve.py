@@ -39,6 +39,7 @@ from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
 from gpuq.pools.request import options, script, settings_for
+from gpuq.pools.sbatch_options import takes_whole_node
 from gpuq.settings import load
 
 log = logging.getLogger("gpuq.pools")
@@ -277,6 +278,7 @@ class Pools:
                 version=__version__,
                 at=self.clock(),
                 lasts_s=None if one.pod is None else one.time_limit_s,
+                whole_node=takes_whole_node(one.sbatch),
                 settings=dict(self.settings),
             )
         )
