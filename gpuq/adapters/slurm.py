@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,17 +18,33 @@ from gpuq.errors import BadInput, Unreachable
 _ANSWER_WITHIN_S = 60.0
 # What sbatch says when the controller is away, in words that have not changed since 2010.
 _AWAY = re.compile(
-    r"Unable to contact slurm controller|Connection refused|Socket timed out|Communication connection failure"
+    r"Unable to contact slurm controller|Connection (refused|timed out|reset)|Socket timed out|Communication connection failure"
+    r"|Zero Bytes were transmitted|Transport endpoint is not connected|standby mode|temporarily unable|Could not establish",
+    re.IGNORECASE,
 )
+# Refusals whose fix is another than other options for sbatch: what Slurm says in any version, and the fix.
+_FIXES = (
+    (
+        r"accounting/QOS policy|MaxSubmit|MaxJobs|QOSMax|QOSGrp|AssocMax|AssocGrp",
+        "Your site allows you no more: ask for less (`--max`, `--gpus`, `--time`), or name another account or QOS.",
+    ),
+    (r"time limit|MaxWall|WallDuration", "Give less `--time`: `sinfo -o '%P %l'` shows the limits of partitions."),
+    (
+        r"node configuration is not available|generic resource|\bgres\b",
+        "No node has that: give less `--gpus`, or a partition whose nodes have it (`sinfo -o '%P %G %c %m'`).",
+    ),
+)
+_NUMBER = re.compile(r"(?:Submitted batch job )?(\d+)(?:;\S*)?")
 
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job that waits or runs. `reason`: Slurm's own, why it waits."""
+    """A job that waits or runs. `reason`: Slurm's own, why it waits. `folder`: in which its script runs."""
 
     id: int
     state: str
     reason: str
+    folder: str = ""
 
 
 def check() -> None:
@@ -41,9 +57,17 @@ def check() -> None:
 
 
 def submit(script: str, options: Sequence[str]) -> int:
-    """The number of the new job. Raises BadInput with what Slurm says against it, and Unreachable if the controller is away."""
+    """The number of the new job. Raises BadInput with what Slurm says against it, and Unreachable where it is not known whether
+    there is a new job: Slurm gave no answer in time, or one without a number."""
     said = _run(["sbatch", "--parsable", *options], script)
-    return int(said.split(";")[0])
+    # At some sites `sbatch` is a program of their own, which prints more.
+    for line in reversed(said.splitlines()):
+        if number := _NUMBER.fullmatch(line.strip()):
+            return int(number[1])
+    raise Unreachable(
+        f"`sbatch` printed no number of a job, but: {' '.join(said.split())[:200] or 'nothing'}",
+        fix="Is `sbatch` on your PATH that of Slurm? `squeue --me` shows whether it submitted a job.",
+    )
 
 
 def test(script: str, options: Sequence[str]) -> None:
@@ -51,18 +75,34 @@ def test(script: str, options: Sequence[str]) -> None:
     _run(["sbatch", "--test-only", *options], script)
 
 
+def ignores_the_script(options: Sequence[str]) -> bool:
+    """Whether with these options sbatch runs something else than the script on its standard input, such as a script that they
+    name or `--wrap`. Submits nothing."""
+    with suppress(BadInput):  # an empty script is refused wherever it is read
+        _run(["sbatch", "--test-only", *options], "")
+        return True
+    return False
+
+
 def jobs(ids: Collection[int]) -> dict[int, SlurmJob]:
     """Those of these jobs that wait or run; a job that has ended is not among them. Raises Unreachable."""
-    if not ids:
-        return {}
-    # Without --jobs: an id that Slurm has forgotten would make it fail for all of them.
-    said = _run(["squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r"])
-    found = {}
+    return {one.id: one for one in (_waiting_or_running() if ids else ()) if one.id in ids}
+
+
+def jobs_in(folders: Collection[str]) -> dict[str, SlurmJob]:
+    """The jobs that wait or run with one of these folders as theirs, by folder. Raises Unreachable."""
+    return {one.folder: one for one in (_waiting_or_running() if folders else ()) if one.folder in folders}
+
+
+def _waiting_or_running() -> Iterator[SlurmJob]:
+    """This user's. Raises Unreachable."""
+    # Without --jobs: an id that Slurm has forgotten would make it fail for all of them. Slurm 19 has no --me.
+    said = _run(["squeue", f"--user={os.getuid()}", "--noheader", "--states=all", "--format=%i|%T|%r|%Z"])
     for line in said.splitlines():
-        number, state, reason = line.split("|", 2)
-        if number.isdecimal() and int(number) in ids and state not in _ENDED:
-            found[int(number)] = SlurmJob(int(number), state, reason)
-    return found
+        # Not those of arrays, and not what a site's own `squeue` prints besides.
+        number, state, reason, folder = (*line.strip().split("|", 3), "", "", "")[:4]
+        if number.isdecimal() and state and state not in _ENDED:
+            yield SlurmJob(int(number), state, reason, folder)
 
 
 _ENDED = {
@@ -80,8 +120,9 @@ def ended(job: int) -> str:
 
 def ends_at(job: int) -> float | None:
     """When Slurm will end this running job (Unix seconds); None where it sets no limit. Raises Unreachable and BadInput."""
-    said = _run(["squeue", "--noheader", f"--jobs={job}", "--format=%e"], times="%s").strip()
-    return float(said) if said.isdecimal() else None
+    said = _run(["squeue", "--noheader", f"--jobs={job}", "--format=%e"], times="%s")
+    # With SLURM_CLUSTERS a line before it names the cluster.
+    return next((float(word) for word in reversed(said.split()) if word.isdecimal()), None)
 
 
 def cancel(ids: Collection[int]) -> None:
@@ -116,6 +157,7 @@ def _run(command: list[str], standard_input: str | None = None, times: str = "st
             stdin=subprocess.DEVNULL if standard_input is None else None,
             capture_output=True,
             text=True,
+            errors="replace",
             env={**os.environ, "SLURM_TIME_FORMAT": times},
             timeout=_ANSWER_WITHIN_S,
             check=False,
@@ -131,4 +173,5 @@ def _run(command: list[str], standard_input: str | None = None, times: str = "st
     )
     if _AWAY.search(said):
         raise Unreachable(f"Slurm does not answer: {said}", fix="`sinfo` shows when it does.")
-    raise BadInput(f"Slurm refuses it: {said}", fix="Correct the options that are meant for sbatch.")
+    fix = next((fix for words, fix in _FIXES if re.search(words, said, re.IGNORECASE)), None)
+    raise BadInput(f"Slurm refuses it: {said}", fix=fix or "Correct the options that are meant for sbatch.")

@@ -28,7 +28,10 @@ _MARK = re.compile(r"#(GPUQ|SBATCH)\s+(.+)")
 _SIGNAL = re.compile(r"(?:B:)?([A-Za-z]+[12]?|[0-9]+)(?:@([0-9]+))?")
 _SLURMS_VARIABLE = re.compile(r"\$\{?(SLURM_\w+)(?!\w|:?[-=+])")
 _NUMBERED = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
-_GRES = re.compile(r"gpu(?::(?![0-9]+$)([A-Za-z0-9_.-]+))?(?::([0-9]+))?")
+_GRES = re.compile(r"(?:gres[/:])?gpu(?:[:=](?![0-9]+$)([A-Za-z0-9_.-]+))?(?:[:=]([0-9]+))?")
+_SOCKETS = re.compile(r"\(S:[^)]*\)")
+# Slurm's words for a job that no time limit ends.
+_NO_LIMIT = {"0", "UNLIMITED", "INFINITE"}
 
 
 def options_of(script: str, text: str, parse: Callable[[list[str]], object]) -> list[str]:
@@ -95,26 +98,20 @@ def _lines(text: str) -> Iterator[tuple[int, str, str]]:
 def translated(words: list[str]) -> tuple[list[str], list[str]]:
     """(words for gpuq's parser, words without effect) of one line of `#SBATCH`. Raises BadInput."""
     values, unknown = _slurms_options().parse_known_args(words)
-    type_, _, gpus = (values.gpus or values.gpus_per_node or "").rpartition(":")
-    if values.gres:
-        wanted = _GRES.fullmatch(values.gres)
-        if wanted is None:
-            unknown.append(f"--gres={values.gres}")
-        else:
-            type_, gpus = wanted[1] or "", wanted[2] or "1"
     hosts = _hosts(values.nodes, len(device_options.hosts("--nodelist", values.nodelist)))
-    if hosts is not None and gpus.isdecimal() and not values.gpus:  # the others count those of one host
-        gpus = str(int(gpus) * int(hosts))
     found = _variables(values.export, unknown)
     per_host = _tasks_per_host(values.ntasks, values.ntasks_per_node, hosts)
+    type_, gpus = _gpus(values, int(hosts or "1"), per_host or 1, unknown)
+    if values.time is not None and values.time.upper() in _NO_LIMIT:
+        values.time = None
     found += [] if per_host is None else [f"--env=SLURM_NTASKS_PER_NODE={per_host}"]
     for option, value in (
         ("--name", values.job_name),
         ("--time", values.time),
         ("--chdir", values.chdir),
         ("--project", values.account),
-        ("--gpus", gpus or None),
-        ("--gpu-type", type_ or None),
+        ("--gpus", gpus),
+        ("--gpu-type", type_),
         ("--hosts", hosts),
         ("--nodelist", values.nodelist),
         ("--exclude", values.exclude),
@@ -127,6 +124,33 @@ def translated(words: list[str]) -> tuple[list[str], list[str]]:
     found += [] if values.signal is None else [f"--signal={_signal(values.signal)}"]
     found += [] if values.dependency is None else dependencies.of_slurm(values.dependency)
     return found + [f"--{name}" for name in ("hold", "requeue", "exclusive") if getattr(values, name)], unknown
+
+
+def _gpus(values: argparse.Namespace, hosts: int, tasks: int, unknown: list[str]) -> tuple[str | None, int | None]:
+    """The type of the GPUs and how many they are on all hosts, where the options say so. With `tasks` on each host. Raises
+    BadInput."""
+    # The first that is given counts. Those of jobs name the GPUs only by their number, or `TYPE:NUMBER`.
+    for name, prefix, factor in (
+        ("gres", "", hosts),
+        ("gpus", "gpu:", 1),
+        ("gpus_per_node", "gpu:", hosts),
+        ("tres_per_node", "", hosts),
+        ("gpus_per_task", "gpu:", hosts * tasks),
+        ("tres_per_task", "", hosts * tasks),
+    ):
+        option = f"--{name.replace('_', '-')}"
+        words = _SOCKETS.sub("", getattr(values, name) or "").split(",")
+        wanted = {word: _GRES.fullmatch(prefix + word) for word in words if word}
+        unknown += [f"{option}={word}" for word, match in wanted.items() if match is None]
+        matches = [match for match in wanted.values() if match is not None]
+        if len(matches) > 1:
+            raise BadInput(
+                f"`{option}={','.join(words)}` asks for GPUs of several types.",
+                fix="Name one type, or the number alone.",
+            )
+        if matches:
+            return matches[0][1], int(matches[0][2] or "1") * factor
+    return None, None
 
 
 def _hosts(nodes: str | None, named: int) -> str | None:
@@ -184,11 +208,14 @@ def _slurms_options() -> argparse.ArgumentParser:
     add("--account", "-A")
     add("--gpus", "-G")
     add("--gpus-per-node")
+    add("--gpus-per-task")
     add("--gres")
+    add("--tres-per-node")
+    add("--tres-per-task")
     add("--nice", nargs="?", const=100, type=int)
     add("--hold", "-H", action="store_true")
     add("--requeue", action="store_true")
-    add("--exclusive", action="store_true")
+    add("--exclusive", nargs="?", const="yes")
     add("--array", "-a")
     add("--dependency", "-d")
     add("--begin", "-b")

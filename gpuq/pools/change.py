@@ -15,7 +15,8 @@ from gpuq.cli.verbs import up
 from gpuq.errors import BadInput, GpuqError
 from gpuq.home import Home, write_private
 from gpuq.logs import report
-from gpuq.pools import pool
+from gpuq.pools import pool, sbatch_options
+from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
 from gpuq.pools.request import options, script
@@ -28,8 +29,7 @@ def main() -> int:
     home = Home.from_environment()
     try:
         if action == "remove":
-            pool.remove(home, word)
-            print(f"Pool {word} is removed; its pilots end within seconds.")
+            remove(home, word)
             return 0
         return add(home, msgspec.json.decode(word, type=Pool))
     except msgspec.ValidationError as error:
@@ -45,7 +45,14 @@ def add(home: Home, new: Pool) -> int:
     folder = Path("/tmp")  # noqa: S108
     if new.pod is None:
         slurm.check()
-        slurm.test(script(folder), options(new, new.gpus, folder))
+        sbatch_options.check(new.sbatch)
+        wanted = options(new, new.gpus, folder)
+        slurm.test(script(folder), wanted)
+        if slurm.ignores_the_script(wanted):
+            raise BadInput(
+                "With what is behind `--`, sbatch would run something else than a pilot.",
+                fix="Leave only options there, no script: `gpuq submit SCRIPT` runs it in a pilot.",
+            )
     else:
         kubernetes.check()
         kubernetes.Pods(where(new.pod)).test(manifest(new, new.pod, new.gpus, folder, 0))
@@ -55,8 +62,23 @@ def add(home: Home, new: Pool) -> int:
     jobs = f"{new.most} {'Slurm job' if new.pod is None else 'pod'}{'s' * (new.most > 1)}"
     gpus = f"{new.gpus} GPU{'s' * (new.gpus != 1)}"
     print(f"Pool {new.name}: up to {jobs} with up to {gpus} each.")
-    runs = is_held(home.run / "up.lock") or home.main_job_file.exists()
-    return 0 if runs else up.run(["-d"])
+    return 0 if _runs(home) else up.run(["-d"])
+
+
+def remove(home: Home, name: str) -> None:
+    """Remove a pool; its pilots are ended by the process that keeps pools. Raises NotFound."""
+    pool.remove(home, name)
+    folders = PilotFolders(home)
+    folders.note(name, None)
+    left = [pilot for pilot in folders.read() if pilot.pool == name]
+    if left and not _runs(home):
+        print(f"Pool {name} is removed. gpuq does not run: the next `gpuq up` ends its {len(left)} pilots.")
+    else:
+        print(f"Pool {name} is removed; its pilots end within seconds.")
+
+
+def _runs(home: Home) -> bool:
+    return is_held(home.run / "up.lock") or home.main_job_file.exists()
 
 
 def _let_hosts_join(home: Home) -> None:

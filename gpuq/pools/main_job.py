@@ -15,7 +15,7 @@ from typing import Any
 from gpuq.adapters import slurm
 from gpuq.adapters.supervise import python_module
 from gpuq.cli.client import is_held
-from gpuq.errors import Conflict, Failure, GpuqError, Unreachable
+from gpuq.errors import BadInput, Conflict, Failure, GpuqError, Unreachable
 from gpuq.home import Home
 from gpuq.logs import last_words, report
 from gpuq.messages import main_job
@@ -88,7 +88,12 @@ class MainJobRequests:
                 fix="End it with `gpuq down`; its jobs go on, and the next `gpuq up` takes them up again.",
             )
         # A folder that exists on this host, because Slurm may look; nothing is submitted.
-        self._slurm.test(script(self._home), options_of(own, Path("/tmp")))  # noqa: S108
+        wanted = options_of(own, Path("/tmp"))  # noqa: S108
+        self._slurm.test(script(self._home), wanted)
+        if self._slurm.ignores_the_script(wanted):
+            raise BadInput(
+                "With what is behind `--`, sbatch would run something else than gpuq.", fix="Leave only options there."
+            )
         self._home.create()
         number = self._slurm.submit(script(self._home), options_of(own, self._home.logs))
         main_job.save(self._home, MainJob(slurm_job=number))

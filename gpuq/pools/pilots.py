@@ -36,9 +36,13 @@ class PilotFolders:
                 log.warning("%s cannot be read: %s", file, error)
         return found
 
+    def folder(self, name: str) -> Path:
+        """That of the pilot, in which its Slurm job runs."""
+        return self._home.pilots / name
+
     def make(self, name: str) -> Path:
         """The folder of a new pilot."""
-        folder = self._home.pilots / name
+        folder = self.folder(name)
         folder.mkdir(mode=0o700, parents=True)
         return folder
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuq.messages.pilot import NOTICE_S
 from gpuq.pools.pool import Pool
+from gpuq.pools.sbatch_options import speak_of_gpus
 from gpuq.settings import GROUPS, Settings, setting_fields
 
 # The groups that a worker service reads, with what each pilot has of its own.
@@ -40,7 +41,7 @@ def options(pool: Pool, gpus: int, folder: Path) -> list[str]:
         # Not a list of names: for one, the node starts a login shell for the environment first, which takes seconds or minutes.
         "--export=ALL",
     ]
-    if gpus:
+    if gpus and not speak_of_gpus(pool.sbatch):
         wanted.append(f"--gres=gpu:{gpus}")
     return [*wanted, *pool.sbatch]
 

@@ -29,7 +29,7 @@ from gpuq.adapters.kubernetes import Pods
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.slurm import SlurmJob
 from gpuq.cli.client import HttpClient
-from gpuq.errors import Conflict, GpuqError, NotFound
+from gpuq.errors import BadInput, Conflict, GpuqError, NotFound
 from gpuq.home import Home
 from gpuq.logs import report, start_log
 from gpuq.messages.pilot import NOTICE_S, Pilot, PilotOrder, PilotProblem
@@ -39,6 +39,7 @@ from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
 from gpuq.pools.request import options, script, settings_for
+from gpuq.pools.sbatch_options import takes_whole_node
 from gpuq.settings import load
 
 log = logging.getLogger("gpuq.pools")
@@ -70,11 +71,30 @@ _TOO_FEW = {"wanted_devices", "wanted_hosts"}
 _LEFT_OF_OVERDUE = 0.1
 # What a shell, a loader and Python say of a program that is not on their machine.
 _NOT_THERE = re.compile(r"not found|No such file or directory|No module named|cannot execute")
-# Slurm's reasons why a job waits that time alone does not change: the association or the QOS has used up its minutes, or is gone.
-_NOTHING_LEFT = re.compile(r"(Assoc|QOS)\w*Minutes\w*|InvalidAccount|InvalidQOS")
-_OTHER_ACCOUNT = (
-    "Its account or QOS has no hours left: add a pool with another one, `gpuq pool add slurm ... -- --account=NAME`."
+# Slurm's reasons why a job waits that time alone does not change, and the fix.
+_WAITS_FOR_EVER = (
+    (
+        r"(Assoc|QOS)\w*Minutes\w*|InvalidAccount|InvalidQOS",
+        "Its account or QOS has no hours left: add a pool with another one, `gpuq pool add slurm ... -- --account=NAME`.",
+    ),
+    (
+        r"(Account|QOS)NotAllowed",
+        "The partition does not take its account or QOS: add a pool with others, `-- --partition=NAME --account=NAME`.",
+    ),
+    (
+        r"PartitionTimeLimit|(Assoc|QOS)MaxWall\w*",
+        "The partition or the QOS ends jobs sooner: add a pool with less `--time` (`sinfo -o '%P %l'`).",
+    ),
+    (
+        r"(Assoc|QOS)Max\w*Per(Job|Node)\w*|PartitionNodeLimit|BadConstraints|PartitionConfig|ReservationDeleted",
+        "No such pilot can start: add a pool with less `--gpus`, or other options behind `--`.",
+    ),
+    (r"JobHeld\w*", "It is held: `scontrol release ID` lets it start, or ask your site why they held it."),
 )
+# Slurm has started a pilot, which has not joined within this time: the node may be cut off, and its GPUs are charged.
+_JOINS_WITHIN_S = 300.0
+# Slurm may take up a request whose answer did not come within a minute.
+_SUBMITTED_WITHIN_S = 120.0
 _TIDY_EVERY_S = 3600.0
 _PAGE = 1000
 
@@ -135,16 +155,20 @@ class Pools:
 
     def _serve(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand]) -> Sequence[Demand]:
         """Request, take back and end pilots of one pool. Returns the jobs that need another pool."""
-        pilots = [self._seen(one, pilot, site.hosts.get(pilot.name)) for pilot in pilots]
-        decided = self._plan(one, pilots, site, waiting)
-        for pilot in pilots:
+        in_order = sorted(pilots, key=lambda pilot: pilot.requested_at)
+        pilots = [self._seen(one, pilot, site.hosts.get(pilot.name)) for pilot in in_order]
+        # A pool that gets no pilot for now leaves the jobs to the next one.
+        quiet = self.clock() < self._quiet_until.get(one.name, 0.0) or any(_waits_for_ever(pilot) for pilot in pilots)
+        decided = self._plan(one, pilots, site, waiting, most=0 if quiet else one.most)
+        for number, pilot in enumerate(pilots):
             if pilot.name in site.hosts:
-                self._end_if_idle(one, pilot, site.hosts[pilot.name], wanted=pilot.slurm_job in decided.wanted)
+                self._end_if_idle(one, pilot, site.hosts[pilot.name], wanted=number in decided.wanted)
         # Slurm may have started one since the hosts were looked at, and a job may run there already.
-        self._end([pilot for pilot in pilots if pilot.slurm_job in decided.cancel], if_waiting=True)
-        if self.clock() < self._quiet_until.get(one.name, 0.0):
-            return decided.left
+        self._end([pilots[number] for number in decided.cancel], if_waiting=True)
+        began = self.clock()
         for size in decided.request:
+            if self.clock() > began + _LOOK_EVERY_S:
+                break  # a slow Slurm: the next look requests the others, if jobs still wait for them
             try:
                 self._request(one, size if one.gpus else 0)
             except GpuqError as error:
@@ -171,7 +195,10 @@ class Pools:
         )
         if pilot.joined_at is None:
             self._folders.note(pilot.pool, None)
-            seen = replace(seen, ended_by_us=False)  # Slurm had started it before it was taken back
+            # Options of the user may have brought it other GPUs than were asked for.
+            gpus = (host["devices"] or pilot.gpus) if pilot.gpus else 0
+            # Slurm had started it before it was taken back.
+            seen = replace(seen, ended_by_us=False, gpus=gpus)
         return pilot if seen == pilot else self._folders.save(seen)
 
     def _idle_since(self, pilot: Pilot, host: dict[str, Any]) -> float:
@@ -183,31 +210,38 @@ class Pools:
             max(0.0, self._unheard_s - _COUNTS_AS_HEARD_S) if _reports(host) else self._unheard_s
         )
 
-    def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand]) -> Requests:
+    def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand], *, most: int) -> Requests:
         taken = self._folders.hours(one.name) + sum(max(1, pilot.gpus) * one.time_limit_s / 3600 for pilot in pilots)
         limits = PoolLimits(
             devices=max(1, one.gpus),
-            most=one.most,
+            most=most,
             time_s=one.time_limit_s - NOTICE_S,
             charged_s=one.time_limit_s,
             device_hours=None if one.most_hours is None else max(0.0, one.most_hours - taken),
             residents=self.residents,
         )
         waits = [pilot.joined_at - pilot.requested_at for pilot in pilots if pilot.joined_at is not None]
-        there = [self._allocation(pilot, limits, site) for pilot in pilots if not pilot.ended_by_us]
+        numbered = [(number, pilot) for number, pilot in enumerate(pilots) if not pilot.ended_by_us]
+        there = [
+            # No job counts on it while any waits; without any it is taken back as others are.
+            Allocation(number, (), 0.0, started=True)
+            if waiting and _waits_for_ever(pilot)
+            else self._allocation(number, pilot, limits, site)
+            for number, pilot in numbered
+        ]
         within = horizon(one.scaling, one.idle_s, median(waits) if waits else 0.0, waiting, there)
         return plan(limits, waiting, there, within)
 
-    def _allocation(self, pilot: Pilot, limits: PoolLimits, site: _Site) -> Allocation:
+    def _allocation(self, number: int, pilot: Pilot, limits: PoolLimits, site: _Site) -> Allocation:
         if pilot.name not in site.hosts:
-            return Allocation(pilot.slurm_job, ((),) * max(1, pilot.gpus), limits.time_s, started=False)
+            return Allocation(number, ((),) * max(1, pilot.gpus), limits.time_s, started=False)
         if not _reports(site.hosts[pilot.name]):  # no job starts there
-            return Allocation(pilot.slurm_job, (), 0.0, started=True)
+            return Allocation(number, (), 0.0, started=True)
         now, own = self.clock(), [device for device in site.devices if device["host"] == pilot.name]
         left_s = min(
             (device["until_at_unix"] - now for device in own if device["until_at_unix"]), default=limits.time_s
         )
-        return Allocation(pilot.slurm_job, tuple(_residents(device, now) for device in own), left_s, started=True)
+        return Allocation(number, tuple(_residents(device, now) for device in own), left_s, started=True)
 
     def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any], *, wanted: bool) -> None:
         """End a pilot that has had no job for `--idle`; `wanted`: one waits that could run there. Its host is drained first, and
@@ -228,8 +262,8 @@ class Pools:
             self.client.post(f"/api/v1/hosts/{pilot.name}/drain", {"why": _IDLE})
 
     def _end(self, pilots: Sequence[Pilot], *, if_waiting: bool = False) -> None:
-        """Cancel pilots, once; no job counts on them any more."""
-        ending = [pilot for pilot in pilots if not pilot.ended_by_us]
+        """Cancel pilots, once; no job counts on them any more. One whose number is not known has its turn when it is."""
+        ending = [pilot for pilot in pilots if not pilot.ended_by_us and pilot.slurm_job is not None]
         for place, there in _by_place(ending).items():
             grantor = self._grantor(place)
             try:
@@ -245,22 +279,30 @@ class Pools:
         return self.slurm if place is None else self.pods(place)
 
     def _request(self, one: Pool, gpus: int) -> None:
-        name = f"{one.name}-{secrets.token_hex(3)}"
+        """Raises GpuqError. Where it is not known then whether there is a new Slurm job, the pilot stays, and is looked for."""
+        name, now = f"{one.name}-{secrets.token_hex(3)}", self.clock()
         folder = self._folders.make(name)
+        number = int(now * 1000) * 1000 + secrets.randbelow(1000)  # of a pod; Slurm gives its jobs numbers of its own
+        known, place = (None, None) if one.pod is None else (number, where(one.pod))
+        pilot = Pilot(
+            name=name, pool=one.name, slurm_job=known, gpus=gpus, requested_at=now, invited_at=now, where=place
+        )
         try:
             self._invite(name, one, gpus)
-            if one.pod is None:
-                number, place = self.slurm.submit(script(folder), options(one, gpus, folder)), None
-            else:
-                number, place = int(self.clock() * 1000) * 1000 + secrets.randbelow(1000), where(one.pod)
-                self.pods(place).submit(manifest(one, one.pod, gpus, folder, number))
         except GpuqError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        now = self.clock()
-        self._folders.save(
-            Pilot(name=name, pool=one.name, slurm_job=number, gpus=gpus, requested_at=now, invited_at=now, where=place)
-        )
+        # Before it is submitted: this process may end before the answer comes, or the answer be lost.
+        self._folders.save(pilot)
+        try:
+            if one.pod is None:
+                number = self.slurm.submit(script(folder), options(one, gpus, folder))
+                self._folders.save(replace(pilot, slurm_job=number))
+            else:
+                self.pods(where(one.pod)).submit(manifest(one, one.pod, gpus, folder, number))
+        except BadInput:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         kind = "Slurm job" if place is None else "pod"
         log.info("pool %s requested pilot %s, %s %d", one.name, name, kind, number, extra={"action": "request"})
 
@@ -277,6 +319,7 @@ class Pools:
                 version=__version__,
                 at=self.clock(),
                 lasts_s=None if one.pod is None else one.time_limit_s,
+                whole_node=takes_whole_node(one.sbatch),
                 settings=dict(self.settings),
             )
         )
@@ -292,8 +335,14 @@ class Pools:
         silent = [pilot for pilot in pilots if pilot.name not in hosts or not _reports(hosts[pilot.name])]
         gone = [pilot for pilot in silent if pilot.gone_since is not None]
         asked = [pilot for pilot in silent if pilot.gone_since is None]
-        if asked and now >= self._asked_at + min(_asked_every_s(pilot, now) for pilot in asked):
+        unnumbered = [pilot for pilot in pilots if pilot.slurm_job is None and pilot not in silent]
+        wanted = [*asked, *unnumbered]
+        if wanted and now >= self._asked_at + min(_asked_every_s(pilot, now) for pilot in wanted):
             self._asked_at = now
+            try:
+                self._find_jobs(unnumbered)
+            except GpuqError as error:
+                log.warning("which Slurm jobs %d pilots are is not known: %s", len(unnumbered), error)
             for place, pilots_there in _by_place(asked).items():
                 try:
                     gone += self._looked_up(place, pilots_there)
@@ -305,27 +354,60 @@ class Pools:
             except GpuqError as error:
                 log.warning("pilot %s has ended, but is not removed yet: %s", pilot.name, error)
         ended = {pilot.name for pilot in gone}
-        return [pilot for pilot in pilots if pilot.name not in ended]
+        return [pilot for pilot in self._folders.read() if pilot.name not in ended]
 
     def _looked_up(self, place: tuple[str, ...] | None, pilots: Sequence[Pilot]) -> list[Pilot]:
         """Those of the pilots of one place that have ended there. Raises GpuqError."""
-        there: dict[int, SlurmJob] = self._grantor(place).jobs({pilot.slurm_job for pilot in pilots})
-        gone = []
-        for pilot in pilots:
-            if pilot.slurm_job not in there:
-                gone.append(self._folders.save(replace(pilot, gone_since=self.clock())))
-            elif pilot.slurm_says != (says := there[pilot.slurm_job].reason):
-                self._folders.save(replace(pilot, slurm_says=says))
-                if _NOTHING_LEFT.fullmatch(says):
-                    self._note(pilot.pool, f"Slurm does not start job {pilot.slurm_job}: {says}.", _OTHER_ACCOUNT)
-        return gone
+        numbered = {pilot.slurm_job: pilot for pilot in pilots if pilot.slurm_job is not None}
+        there: dict[int, SlurmJob] = self._grantor(place).jobs(set(numbered))
+        now = self.clock()
+        lost = self._find_jobs([pilot for pilot in pilots if pilot.slurm_job is None])
+        gone = [pilot for pilot in lost if now >= pilot.requested_at + _SUBMITTED_WITHIN_S]
+        for number, pilot in numbered.items():
+            if number not in there:
+                gone.append(pilot)
+            else:
+                self._note_waiting(pilot, there[number])
+        return [self._folders.save(replace(pilot, gone_since=now)) for pilot in gone]
+
+    def _find_jobs(self, pilots: Sequence[Pilot]) -> list[Pilot]:
+        """Learn the numbers of Slurm jobs that were requested without an answer. Returns the pilots of which there is none.
+        Raises GpuqError."""
+        folders = {str(self._folders.folder(pilot.name)): pilot for pilot in pilots}
+        found: dict[str, SlurmJob] = self.slurm.jobs_in(set(folders)) if folders else {}
+        for folder, job in found.items():
+            pilot = self._folders.save(replace(folders.pop(folder), slurm_job=job.id))
+            log.info("pilot %s is Slurm job %d", pilot.name, job.id)
+        return list(folders.values())
+
+    def _note_waiting(self, pilot: Pilot, job: SlurmJob) -> None:
+        """Keep why it waits, and say what would never change by itself; end one that runs and does not join."""
+        now = self.clock()
+        runs = job.state == "RUNNING" and pilot.joined_at is None
+        seen = replace(pilot, slurm_says=job.reason, started_at=(pilot.started_at or now) if runs else None)
+        if seen != pilot:
+            self._folders.save(seen)
+        if job.reason != pilot.slurm_says:
+            fix = _fix_of(job.reason)
+            if fix is not None:
+                self._note(pilot.pool, f"Slurm does not start job {job.id}: {job.reason}.", fix)
+        if seen.started_at is not None and now >= seen.started_at + _JOINS_WITHIN_S and not pilot.ended_by_us:
+            said, fix = self._folders.said(pilot.name)
+            problem = (
+                f"Slurm job {job.id} has run for {now - seen.started_at:.0f} s, did not join, and is cancelled. {said}"
+            )
+            at = self._folders.invited_to(pilot.name)
+            self._note(
+                pilot.pool, problem, fix or f"The nodes have to see gpuq's home, and to reach this host at {at}."
+            )
+            self._end([seen])
 
     def _remove_ended(self, pilot: Pilot, host: dict[str, Any] | None) -> None:
         """Its Slurm job has ended: end what gpuq still takes for running there, and remove its host and folder."""
         now, gone_since = self.clock(), pilot.gone_since or self.clock()
         try:
             if host is None:
-                if pilot.joined_at is None and not pilot.ended_by_us:
+                if pilot.joined_at is None and not pilot.ended_by_us and pilot.slurm_job is not None:
                     self._note_failure(pilot)
             elif host["jobs"]:
                 # A job that was sent there and never started goes back to the queue by itself within this time.
@@ -360,7 +442,12 @@ class Pools:
             how = self._grantor(pilot.where).ended(pilot.slurm_job)
         except GpuqError:
             how = "how is not known any more"
-        if fix is None and _NOT_THERE.search(said):
+        if pilot.where is None and how.startswith("CANCELLED") and ", on " not in how:
+            said, fix = (
+                "Slurm had not started it.",
+                "Whoever cancelled it knows why; the next one is requested in a minute.",
+            )
+        elif fix is None and _NOT_THERE.search(said):
             fix = "The nodes do not see this gpuq: install it in a folder that they share."
         elif fix is None:
             fix = "The nodes have to see gpuq's home and this gpuq: keep both in a folder that they share."
@@ -404,13 +491,27 @@ def _by_place(pilots: Sequence[Pilot]) -> dict[tuple[str, ...] | None, list[Pilo
     return found
 
 
+def _waits_for_ever(pilot: Pilot) -> bool:
+    """Whether Slurm will not start it, as far as its reason says."""
+    waits = pilot.joined_at is None and pilot.started_at is None and pilot.slurm_says is not None
+    return waits and _fix_of(pilot.slurm_says or "") is not None
+
+
+def _fix_of(reason: str) -> str | None:
+    """Against a reason for which Slurm does not start a job, and which time alone does not change; None for others."""
+    return next((fix for words, fix in _WAITS_FOR_EVER if re.fullmatch(words, reason)), None)
+
+
 def _reports(host: dict[str, Any]) -> bool:
     return host["state"] in {"ok", "drained"}
 
 
 def _asked_every_s(pilot: Pilot, now: float) -> float:
     """How often Slurm is asked about a pilot that does not report. The longer one has waited in its queue, the less often."""
-    waits_s = 0.0 if pilot.joined_at is not None or pilot.ended_by_us else now - pilot.requested_at
+    waits = (
+        pilot.joined_at is None and pilot.started_at is None and pilot.slurm_job is not None and not pilot.ended_by_us
+    )
+    waits_s = now - pilot.requested_at if waits else 0.0
     return max(_ASK_SLURM_EVERY_S, _ASK_SLURM_AFTER * waits_s)
 
 

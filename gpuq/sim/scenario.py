@@ -57,7 +57,7 @@ def open_scenario(  # noqa: PLR0913 - what people choose
         )
     workload_set = _usual_workloads(variables) if world is None else find_workloads(world, variables)
     if source.startswith(SLURM):
-        trace, gpus_used = sacct.read(Path(source.removeprefix(SLURM)))
+        trace, gpus_used = sacct.read(Path(source.removeprefix(SLURM)), options.per_host)
         return build_scenario(trace, workload_set, replace(options, gpus=options.gpus or gpus_used))
     if source.endswith(".csv"):
         return build_scenario(read(Path(source)), workload_set, options)

@@ -28,6 +28,48 @@ def test_a_job_is_known_by_the_number_that_sbatch_prints_with_or_without_a_clust
     assert slurm.submit("#!/bin/sh\n", []) == 18
 
 
+def test_a_number_is_found_behind_what_a_site_prints_besides(commands: Path) -> None:
+    prints(commands, "sbatch", out="-----\n Welcome to node 7\n--> Checking your quota...OK\nSubmitted batch job 19\n")
+    assert slurm.submit("#!/bin/sh\n", []) == 19
+
+
+@pytest.mark.parametrize("out", ["", "slurm-wlm 22.05.8\n"])
+def test_without_a_number_it_is_not_known_whether_there_is_a_job(commands: Path, out: str) -> None:
+    prints(commands, "sbatch", out=out)
+    with pytest.raises(Unreachable, match="printed no number of a job"):
+        slurm.submit("#!/bin/sh\n", [])
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("Requested time limit is invalid (missing or exceeds some limit)", "less `--time`"),
+        ("Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)", "`--max`"),
+        ("Requested node configuration is not available", "less `--gpus`"),
+        ("Invalid qos specification", "meant for sbatch"),
+    ],
+)
+def test_a_refusal_comes_with_its_fix(commands: Path, said: str, fix: str) -> None:
+    prints(commands, "sbatch", err=f"sbatch: error: Batch job submission failed: {said}\n", code=1)
+    with pytest.raises(BadInput) as refused:
+        slurm.submit("#!/bin/sh\n", [])
+    assert fix in refused.value.fix
+
+
+def test_an_answer_in_another_encoding_is_read(commands: Path) -> None:
+    (commands / "sbatch").write_bytes(b"#!/bin/sh\nprintf 'sbatch: error: ung\\374ltig\\n' >&2\nexit 1\n")
+    (commands / "sbatch").chmod(0o755)
+    with pytest.raises(BadInput, match=r"Slurm refuses it: ung.ltig"):
+        slurm.submit("#!/bin/sh\n", [])
+
+
+def test_options_that_name_a_script_are_found_by_a_script_that_sbatch_does_not_read(commands: Path) -> None:
+    (commands / "sbatch").write_text('#!/bin/sh\ncase "$*" in *job.sh*) exit 0;; esac\ntest -n "$(cat)"\n')
+    (commands / "sbatch").chmod(0o755)
+    assert slurm.ignores_the_script(["job.sh"])
+    assert not slurm.ignores_the_script(["--partition=gpu"])
+
+
 def test_what_slurm_says_against_a_job_is_in_the_error(commands: Path) -> None:
     said = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n"
     prints(commands, "sbatch", err=said, code=1)
@@ -42,13 +84,31 @@ def test_a_controller_that_is_away_is_no_refusal(commands: Path) -> None:
         slurm.jobs({1})
 
 
+def test_a_job_is_found_by_its_folder_and_other_lines_are_passed_over(commands: Path) -> None:
+    lines = [
+        "CLUSTER: gpu",
+        "",
+        "7|PENDING|Resources|/home/ada/a folder",
+        "8|COMPLETED|None|/home/ada/b",
+        "9_1|RUNNING|None|/home/ada/c",
+    ]
+    prints(commands, "squeue", out="".join(f"{line}\n" for line in lines))
+    wanted = {"/home/ada/a folder", "/home/ada/b", "/home/ada/c"}
+    found = SlurmJob(7, "PENDING", "Resources", "/home/ada/a folder")
+    assert slurm.jobs_in(wanted) == {"/home/ada/a folder": found}
+    assert slurm.jobs({7, 8, 9}) == {7: found}
+
+
 def test_jobs_that_have_ended_and_those_of_others_are_left_out(commands: Path) -> None:
     lines = ["1|RUNNING|None", "2|PENDING|Resources", "3|COMPLETED|None", "4_[0-9]|PENDING|Priority", "5|RUNNING|None"]
     prints(commands, "squeue", out="".join(f"{line}\n" for line in lines))
     assert slurm.jobs({1, 2, 3}) == {1: SlurmJob(1, "RUNNING", "None"), 2: SlurmJob(2, "PENDING", "Resources")}
 
 
-@pytest.mark.parametrize(("said", "ends_at"), [("1795447000\n", 1795447000.0), ("N/A\n", None), ("", None)])
+@pytest.mark.parametrize(
+    ("said", "ends_at"),
+    [("1795447000\n", 1795447000.0), ("CLUSTER: gpu\n1795447000\n", 1795447000.0), ("N/A\n", None), ("", None)],
+)
 def test_a_running_job_ends_when_squeue_says_so(commands: Path, said: str, ends_at: float | None) -> None:
     prints(commands, "squeue", out=said)
     assert slurm.ends_at(7) == ends_at

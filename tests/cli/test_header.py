@@ -138,10 +138,28 @@ def test_after_two_dashes_no_head_is_read(gpuq: Command, api: FakeApi) -> None:
         ),
         (["-D", "/data", "-H"], ["--chdir=/data", "--hold"]),
         (["--nice"], ["--priority=-100"]),
+        (["--gres=gpu:2(S:0-1)"], ["--gpus=2"]),
+        (["--tres-per-node=gres/gpu:a100:2", "-N2"], ["--gpus=4", "--gpu-type=a100", "--hosts=2"]),
+        (["--gpus-per-task=1", "-n4"], ["--env=SLURM_NTASKS_PER_NODE=4", "--gpus=4"]),
+        (["--tres-per-task=gres/gpu=2"], ["--gpus=2"]),
+        (["--exclusive=user"], ["--exclusive"]),
+        (["--time=UNLIMITED"], []),
+        (["-t", "0"], []),
     ],
 )
 def test_slurms_options_in_our_words(words: list[str], found: list[str]) -> None:
     assert translated(words) == (found, [])
+
+
+def test_gpus_among_other_resources_of_a_node_are_found() -> None:
+    found = translated(["--gres=lscratch:10,gpu:v100x:2"])
+    assert found == (["--gpus=2", "--gpu-type=v100x"], ["--gres=lscratch:10"])
+
+
+@pytest.mark.parametrize("option", ["--gres=gpu:a100:1,gpu:v100:1", "--gpus=a100:1,v100:1"])
+def test_gpus_of_several_types_are_refused(option: str) -> None:
+    with pytest.raises(BadInput, match="asks for GPUs of several types"):
+        translated([option])
 
 
 def test_a_script_without_a_first_line_for_the_kernel_is_refused(gpuq: Command, tmp_path: Path) -> None:

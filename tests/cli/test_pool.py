@@ -35,6 +35,12 @@ def test_a_pool_of_slurm_passes_options_on_to_sbatch(added: Any) -> None:
     assert (asked["name"], asked["gpus"], asked["sbatch"], asked["pod"]) == ("slurm", 2, ["--partition=gpu"], None)
 
 
+def test_options_of_sbatch_that_are_not_behind_two_dashes_are_explained() -> None:
+    with pytest.raises(BadInput, match="unrecognized arguments") as refused:
+        pool.run(["add", "slurm", "--partition=gpu"])
+    assert "behind `--`" in refused.value.fix
+
+
 def test_a_pool_of_kubernetes_says_of_what_its_pods_are_made(added: Any) -> None:
     asked = added("kubernetes", "--", "--image=i", "--volume=home:/home/ada", "--cpu=8", "--node-selector", "a=b")
     assert (asked["name"], asked["sbatch"]) == ("kubernetes", [])

@@ -34,11 +34,18 @@ class BusySlurm(FakeSlurm):
 
     def submit(self, script: str, options: list[str]) -> int:
         self._called()
-        return super().submit(script, options)
+        number = super().submit(script, options)
+        if self.chance.random() < self.away:
+            raise Unreachable("The answer is lost.")
+        return number
 
     def jobs(self, ids: set[int]) -> dict[int, SlurmJob]:
         self._called()
         return super().jobs(ids)
+
+    def jobs_in(self, folders: set[str]) -> dict[str, SlurmJob]:
+        self._called()
+        return super().jobs_in(folders)
 
     def ended(self, job: int) -> str:
         self._called()
@@ -74,7 +81,7 @@ class Cycles:
                 hosts[name]["state"] = "silent"
 
     def of_slurm(self) -> dict[int, str]:
-        return {one.slurm_job: one.name for one in self.site.pools._folders.read()}
+        return {one.slurm_job: one.name for one in self.site.pools._folders.read() if one.slurm_job is not None}
 
     def cycle(self) -> None:
         """A burst: pilots start, run it, and are idle then; some end without notice, and their jobs run elsewhere."""

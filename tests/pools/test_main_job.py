@@ -33,6 +33,9 @@ class FakeSlurm:
         if self.refuses:
             raise BadInput(self.refuses)
 
+    def ignores_the_script(self, options: list[str]) -> bool:
+        return any(not option.startswith("-") for option in options)
+
     def submit(self, script: str, options: list[str]) -> int:
         self.script, self.options, self.state = script, options, "PENDING"
         return 12
@@ -72,6 +75,12 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+def test_a_script_among_the_options_is_refused_before_anything_is_submitted(place: Place) -> None:
+    with pytest.raises(BadInput, match="would run something else than gpuq"):
+        place.requests.start(["--partition=cpu", "job.sh"])
+    assert place.slurm.script == ""
 
 
 def test_it_is_requested_once_and_says_where_it_runs(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(
     )
     settings = load({"GPUQ_HOME": str(here), "GPUQ_LEARNING_LEVEL_AFTER_S": "10"})
     order = PilotOrder(
-        main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, version="1", at=0.0,
+        main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, whole_node=True, version="1", at=0.0,
         settings=settings_for(settings),
     )  # fmt: skip
     sent = msgspec.json.decode(msgspec.json.encode(order), type=PilotOrder)
@@ -31,10 +31,17 @@ def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(
     found = load({"GPUQ_HOME": str(there)})
     assert (found.learning.level_after_s, found.worker.grace_s, found.worker.hook) == (10.0, 3.0, False)
     assert found.devices.features == ("ib", "nvlink")
-    assert (found.worker.host, found.devices.backend, found.devices.until_at) == ("slurm-1", "auto", 1000.5)
+    assert (found.worker.host, found.devices.backend, found.devices.until_at) == ("slurm-1", "nvml", 1000.5)
     assert found.admission.max_slowdown == load({"GPUQ_HOME": str(tmp_path)}).admission.max_slowdown, "not a worker's"
 
 
 def test_no_node_starts_a_login_shell_for_a_pilot(tmp_path: Path) -> None:
     """As Slurm lets it do for a list of names in --export."""
     assert [one for one in options(Pool(name="slurm"), 1, tmp_path) if one.startswith("--export")] == ["--export=ALL"]
+
+
+def test_what_the_user_says_of_gpus_takes_the_place_of_their_number(tmp_path: Path) -> None:
+    assert "--gres=gpu:2" in options(Pool(name="slurm", gpus=2), 2, tmp_path)
+    typed = options(Pool(name="slurm", gpus=2, sbatch=("--gpus-per-node=a100:2",)), 2, tmp_path)
+    assert typed[-1] == "--gpus-per-node=a100:2"
+    assert not [one for one in typed if one.startswith("--gres")]

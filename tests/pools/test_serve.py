@@ -25,6 +25,7 @@ class FakeSlurm:
         self.there: dict[int, str] = {}
         self.submitted = 0
         self.refuses: str | None = None
+        self.loses: str | None = None
         self.reason = "Resources"
         self.asked = 0
         self.cancelled: list[int] = []
@@ -34,14 +35,26 @@ class FakeSlurm:
         if self.refuses:
             raise BadInput(self.refuses)
         assert "gpuq_workers.pilot" in script
+        if self.loses == "request":
+            raise Unreachable("Slurm does not answer.")
         self.submitted += 1
         self.options.append(options)
         self.there[self.submitted] = "PENDING"
+        if self.loses == "answer":
+            raise Unreachable("Slurm does not answer.")
         return self.submitted
 
     def jobs(self, ids: set[int]) -> dict[int, SlurmJob]:
         self.asked += 1
         return {number: SlurmJob(number, self.there[number], self.reason) for number in ids if number in self.there}
+
+    def jobs_in(self, folders: set[str]) -> dict[str, SlurmJob]:
+        of_folder = {self.folder_of(number): number for number in self.there}
+        found = {folder: number for folder, number in of_folder.items() if folder in folders}
+        return {folder: SlurmJob(number, self.there[number], self.reason) for folder, number in found.items()}
+
+    def folder_of(self, number: int) -> str:
+        return next(word.removeprefix("--chdir=") for word in self.options[number - 1] if word.startswith("--chdir="))
 
     def ended(self, job: int) -> str:
         return "FAILED, NonZeroExitCode, exit code 127:0, on n7"
@@ -674,3 +687,134 @@ def test_a_pilot_is_not_idle_while_the_dispatcher_does_not_hear_it(site: Site) -
     assert 1 not in site.slurm.cancelled
     site.stay(30)
     assert 1 in site.slurm.cancelled
+
+
+def test_a_pilot_whose_request_slurm_took_without_answering_is_found_by_its_folder(site: Site) -> None:
+    site.slurm.loses, site.api.waiting = "answer", 1
+    site.look()
+    site.slurm.loses = None
+    site.stay(90)
+    (pilot,) = PilotFolders(site.home).read()
+    assert (pilot.slurm_job, site.slurm.submitted) == (1, 1)
+    site.api.waiting = 0
+    site.stay(40)
+    assert (site.slurm.there, site.pilots) == ({}, [])
+
+
+def test_a_request_that_never_reached_slurm_is_made_again(site: Site) -> None:
+    site.slurm.loses, site.api.waiting = "request", 1
+    site.look()
+    site.slurm.loses = None
+    site.stay(180)
+    (pilot,) = PilotFolders(site.home).read()
+    assert (pilot.slurm_job, list(site.slurm.there)) == (1, [1])
+
+
+def test_a_pilot_that_joined_before_its_number_was_known_ends_when_it_is_idle(site: Site) -> None:
+    site.slurm.loses, site.api.waiting = "answer", 1
+    site.look()
+    site.restart()  # as if it had been killed while it waited for the answer
+    (name,) = site.pilots
+    site.slurm.there[1], site.api.waiting = "RUNNING", 0
+    site.api.join(name)
+    site.look(after_s=3)
+    site.look_idle()
+    assert site.slurm.cancelled == [1]
+
+
+def test_a_refused_request_leaves_nothing(site: Site) -> None:
+    site.slurm.refuses, site.api.waiting = "Invalid qos", 1
+    site.look()
+    assert not list(site.home.pilots.glob("*/"))
+
+
+def test_a_slurm_job_that_runs_and_does_not_join_is_ended_with_the_reason(site: Site) -> None:
+    name = site.requested()
+    site.slurm.there[1] = "RUNNING"
+    (site.home.pilots / name / "slurm.out").write_text("hangs\n")
+    site.stay(200)
+    assert site.slurm.cancelled == []
+    site.stay(200)
+    assert site.slurm.cancelled == [1]
+    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    assert "Slurm job 1 has run for 3" in said["problem"]
+    assert "did not join" in said["problem"]
+    assert "reach this host at login:1" in said["fix"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        ("PartitionTimeLimit", "less `--time`"),
+        ("QOSMaxWallDurationPerJobLimit", "less `--time`"),
+        ("QOSMaxGRESPerJob", "less `--gpus`"),
+        ("AccountNotAllowed", "--account=NAME"),
+        ("JobHeldAdmin", "scontrol release"),
+    ],
+)
+def test_a_reason_that_time_alone_does_not_change_comes_with_its_fix(site: Site, reason: str, fix: str) -> None:
+    site.slurm.reason, site.api.waiting = reason, 1
+    site.look()
+    site.look()
+    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    assert said["problem"] == f"Slurm does not start job 1: {reason}."
+    assert fix in said["fix"]
+
+
+def test_a_pilot_that_got_more_gpus_than_asked_for_is_charged_for_all(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name, 7)
+    site.api.hosts[name]["devices"] = 2
+    site.look()
+    (pilot,) = PilotFolders(site.home).read()
+    assert pilot.gpus == 2
+
+
+def test_a_slow_slurm_gets_one_request_at_each_look(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = site.slurm.submit
+
+    def slowly(script: str, options: list[str]) -> int:
+        site.now += 20
+        return submit(script, options)
+
+    monkeypatch.setattr(site.slurm, "submit", slowly)
+    site.api.waiting = 3
+    site.look()
+    assert site.slurm.submitted == 1
+    site.look(after_s=3)
+    assert site.slurm.submitted == 2
+
+
+@pytest.mark.parametrize("wrong", ["refused", "stuck"])
+def test_jobs_that_a_pool_gets_no_pilot_for_are_left_to_the_next_pool(site: Site, wrong: str) -> None:
+    pool.add(site.home, Pool(name="second", most=3, sbatch=("--partition=other",)))
+    submit, jobs = site.slurm.submit, site.slurm.jobs
+
+    def of_second(script: str, options: list[str]) -> int:
+        if wrong == "refused" and "--job-name=gpuq-slurm" in options:
+            raise BadInput("Invalid account")
+        return submit(script, options)
+
+    def first_is_stuck(ids: set[int]) -> dict[int, SlurmJob]:
+        reasons = {1: "AssocGrpGRESMinutes"} if wrong == "stuck" else {}
+        return {number: SlurmJob(number, "PENDING", reasons.get(number, "Resources")) for number in jobs(ids)}
+
+    site.slurm.submit, site.slurm.jobs, site.api.waiting = of_second, first_is_stuck, 1  # type: ignore[method-assign]
+    for _ in range(4):
+        site.look(after_s=31)
+    pools = sorted(one.pool for one in PilotFolders(site.home).read())
+    assert pools == (["second", "slurm"] if wrong == "stuck" else ["second"])
+    site.api.waiting = 0
+    site.stay(60)
+    assert site.pilots == []
+
+
+def test_a_pilot_that_was_cancelled_before_it_started_says_nothing_against_the_nodes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.slurm, "ended", lambda job: "CANCELLED, Resources, exit code 0:0")
+    site.requested()
+    site.slurm.there.clear()
+    site.look()
+    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    assert said["problem"].endswith("(CANCELLED, Resources, exit code 0:0). Slurm had not started it.")

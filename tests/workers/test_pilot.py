@@ -57,6 +57,19 @@ def test_a_pilot_offers_the_gpus_that_slurm_gave_it_until_its_time_is_up(monkeyp
     assert 'backend = "cpu"' in settings_of(replace(ORDER, gpus=0), None)
 
 
+def test_a_pilot_that_slurm_gave_no_gpu_takes_none_of_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(BadSettings, match="no GPU"):
+        settings_of(ORDER, None)
+    assert "only" not in settings_of(replace(ORDER, whole_node=True), None)
+    assert "only" not in settings_of(replace(ORDER, lasts_s=600.0), None), "a container shows a pod its own GPUs only"
+
+
+def test_a_pilot_with_gpus_never_offers_cores_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert 'backend = "nvml"' in settings_of(ORDER, None)
+
+
 def test_a_pilot_does_not_load_what_only_the_main_host_needs() -> None:
     code = (
         "import sys; import gpuq_workers.pilot, gpuq_workers.poll_orders, gpuq_workers.serve, gpuq.adapters.main_host; "

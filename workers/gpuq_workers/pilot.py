@@ -78,8 +78,7 @@ def run(folder: Path, stop: threading.Event) -> int:
                     worker = _worker_service()
             if worker.poll() is not None:
                 return worker.returncode or 0
-            # Until the dispatcher has answered this host, it cannot have sent a job.
-            if _running(settings) or not home.epoch_file.exists():
+            if _running(settings):
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > order.idle_s:
                 log.info("no job for %.0f s: the pilot ends", order.idle_s)
@@ -135,17 +134,22 @@ def _until_at(order: PilotOrder) -> float | None:
 
 def settings_of(order: PilotOrder, until_at: float | None) -> str:
     """The settings of the pilot's home: those of the order, and that it offers the GPUs that Slurm gave it, and no others of its
-    node."""
+    node. Raises BadSettings where Slurm gave it none."""
     # Jobs over several pilots meet at the node: the host's name is the pilot's, which no name server knows.
     worker = {"host": order.host, "address": socket.gethostname(), "run_as": "service"}
     devices: dict[str, Any] = {}
     visible = [index for index in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if index]
     if order.gpus and visible:
         devices["only"] = visible
+    elif order.gpus and order.lasts_s is None and not order.whole_node:
+        raise BadSettings(
+            "Slurm gave this allocation no GPU: CUDA_VISIBLE_DEVICES is empty, and the GPUs of the node may be another's.",
+            fix="Leave out what asks for none behind `--`, or add `--exclusive` there where your site gives whole nodes only.",
+        )
     if until_at is not None:
         devices["until_at"] = until_at
-    if not order.gpus:
-        devices["backend"] = "cpu"
+    # Never `auto`: a job for a GPU would run on the cores of a node whose driver does not answer.
+    devices["backend"] = "nvml" if order.gpus else "cpu"
     groups = {**order.settings}
     groups["worker"] = {**groups.get("worker", {}), **worker}
     groups["devices"] = {**groups.get("devices", {}), **devices}

@@ -59,7 +59,14 @@ def run(words: list[str]) -> int:
     )
     add("--max-hours", metavar="N", help="add: GPU-hours that all its pilots may take; default no limit")
     cut = words.index("--") if "--" in words else len(words)
-    options = parser.parse_args(words[:cut])
+    try:
+        options = parser.parse_args(words[:cut])
+    except BadInput as error:
+        if "slurm" in words and "unrecognized arguments" in error.message:
+            raise BadInput(
+                error.message, fix="Write options for sbatch behind `--`: `... -- --partition=gpu`."
+            ) from None
+        raise
     if options.action == "list":
         home = Home.from_environment()
         console.show(options, {"pools": _read(home)}, lambda found, width, _: _listing(found["pools"], width))
@@ -165,5 +172,7 @@ def _listing(pools: list[Record], width: int) -> list[str]:
 
 def _pilot(pilot: Record) -> str:
     """Its Slurm job, and why that waits."""
+    if pilot["slurm_job"] is None:
+        return "being submitted"
     waits = pilot["joined_at"] is None and pilot["slurm_says"] not in {None, "None"}
     return f"{pilot['slurm_job']} ({fmt.clean(pilot['slurm_says'])})" if waits else str(pilot["slurm_job"])

@@ -9,11 +9,17 @@ import pytest
 
 from gpuq.errors import BadInput
 from gpuq.sim.scenario import open_scenario
-from gpuq.sim.traces.sacct import FIELDS, read
+from gpuq.sim.traces import sacct
+from gpuq.sim.traces.requests import ImportedTrace
+from gpuq.sim.traces.sacct import FIELDS
 
 Write = Callable[..., Path]
 HEADER = FIELDS.replace(",", "|")
 TRES = "billing=8,cpu=8,gres/gpu:h100={0},gres/gpu={0},mem=64G,node=1"
+
+
+def read(path: Path) -> tuple[ImportedTrace, int]:
+    return sacct.read(path, most_devices=8)
 
 
 def row(
@@ -78,8 +84,51 @@ def test_a_file_that_is_something_else_is_refused_with_the_command_that_writes_i
         read(written(row("7").replace("2026-11-02T10:00:00", "Unknown", 1)))
     with pytest.raises(BadInput, match="cannot be read"):
         read(tmp_path / "none")
-    with pytest.raises(BadInput, match="there is no job to play"):
-        read(written(row("9", tres="cpu=4")))
+
+
+def test_a_site_that_counts_no_gpus_learns_where_to_look(written: Write) -> None:
+    with pytest.raises(BadInput, match="there is no job to play: AllocTRES names no gres/gpu") as refused:
+        read(written(row("9", tres="cpu=4"), row("10", tres="cpu=4")))
+    assert "AccountingStorageTRES" in refused.value.fix
+
+
+@pytest.mark.parametrize("rows", [[], [row("9", state="RUNNING")], [row("9", seconds="0")]])
+def test_a_file_without_a_job_that_ended_says_so_and_not_that_columns_are_missing(
+    written: Write, rows: list[str]
+) -> None:
+    with pytest.raises(BadInput, match="there is no job to play that had GPUs, and ended"):
+        read(written(*rows))
+
+
+def test_what_cannot_be_read_of_some_jobs_keeps_no_other_from_being_played(written: Write) -> None:
+    torn = [row("10", name="a|b"), *row("11", name="two\nlines").split("\n")]
+    undated = row("12").replace("2026-11-02T10:00:00", "Unknown")
+    path = written(row("7"), *torn, undated)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"train", b"tr\xe4in"))
+    trace, _ = read(path)
+    assert len(trace.jobs) == 1
+    said = [note.partition(",")[0] for note in trace.notes if note.startswith("left out")]
+    assert said == [
+        "left out: 3 lines with more columns or fewer than the first",
+        "left out: 1 jobs without a time of submission and of start that can be read",
+    ]
+
+
+def test_times_in_seconds_are_read_too(written: Write) -> None:
+    trace, _ = read(written(row("7").replace("2026-11-02T10:00:00", "1790000000")))
+    assert trace.jobs[0].submit_s == 1790000000.0
+
+
+def test_a_job_whose_clock_was_wrong_is_not_played(written: Write) -> None:
+    with pytest.raises(BadInput, match="so a clock was wrong") as refused:
+        read(written(row("7"), row("8").replace("2026-11-02", "1970-01-01"), row("9")))
+    assert "started at 1970-01-01T10:00:00" in refused.value.fix
+
+
+def test_a_job_over_many_nodes_does_not_say_how_many_gpus_the_others_need(written: Write) -> None:
+    wide = row("9", tres="cpu=4,gres/gpu=512,node=64")
+    _, gpus = read(written(row("7"), row("8", at="10:05:00"), wide))
+    assert gpus == 2
 
 
 def test_it_is_played_on_as_many_gpus_as_were_in_use_on_average(written: Write) -> None:
