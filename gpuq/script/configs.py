@@ -20,7 +20,7 @@ from gpuq.script.options import canonical, pairs, parsed
 from gpuq.script.source import digest, is_file, parse, text
 
 LARGEST_BYTES = 64 * 1024
-MOST_FILES = 12
+MOST_FILES = 40
 SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
 _VARIABLES = ".env"
 # These are read where the command names them: in the source of a script such names are rather data.

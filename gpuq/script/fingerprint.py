@@ -47,6 +47,18 @@ _MESSAGES = frozenset({
     "set_description", "set_postfix",
 })
 _LOGS = frozenset({"wandb", "mlflow", "neptune", "logger", "logging"})
+# What these start.
+_STARTS = frozenset({"agent", "sweep", "run"})
+# What a message may call without doing work: `print(fit(model))` trains.
+_FORMATS = frozenset({
+    "abs", "all", "any", "argmax", "basename", "bool", "count", "cpu", "current_device", "detach", "device_count",
+    "dict", "dim", "enumerate", "exp", "float", "format", "get", "getLogger", "get_device_name", "get_last_lr",
+    "getattr", "int", "isoformat", "item", "items", "join", "keys", "len", "list", "ljust", "log", "lower", "max",
+    "max_memory_allocated", "mean", "memory_allocated", "memory_reserved", "min", "named_parameters", "next", "norm",
+    "now", "numel", "numpy", "parameters", "perf_counter", "range", "replace", "repr", "rjust", "round", "set",
+    "size", "sorted", "split", "sqrt", "squeeze", "std", "str", "strftime", "strip", "sum", "time", "timedelta",
+    "tolist", "total_seconds", "tuple", "type", "upper", "values", "vars", "zip",
+})
 _MESSAGES_OF_SHELL = frozenset({
     "echo", "printf", "date", "mkdir", "sleep", "hostname", "pwd", "nvidia-smi", "whoami", "uname", "tee", "cat", "grep", "tail",
 })
@@ -226,14 +238,30 @@ def _is_message(node: ast.expr) -> bool:
     """Whether a statement is a docstring, or only prints or logs something."""
     if isinstance(node, ast.Constant):
         return True
-    if not isinstance(node, ast.Call):
-        return False
-    function = node.func
-    if (getattr(function, "attr", None) or getattr(function, "id", None)) in _MESSAGES:
+    return isinstance(node, ast.Call) and _reports(node) and all(map(_formats, _calls_in(node)))
+
+
+def _reports(call: ast.Call) -> bool:
+    function: ast.expr = call.func
+    if _called(call) in _MESSAGES:
         return True
     while isinstance(function, ast.Attribute):
         function = function.value
-    return isinstance(function, ast.Name) and function.id in _LOGS
+    is_log = isinstance(function, ast.Name) and function.id in _LOGS
+    # What a run is configured with may be read from there: `wandb.config.arch`.
+    return is_log and _called(call) not in _STARTS and keyword(call, "config") is None
+
+
+def _calls_in(call: ast.Call) -> Iterator[ast.Call]:
+    return (part for part in ast.walk(call) if isinstance(part, ast.Call) and part is not call)
+
+
+def _formats(call: ast.Call) -> bool:
+    return _called(call) in _FORMATS
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
 
 
 def _of_shell(text: str, folders: Sequence[Path]) -> Iterator[str]:

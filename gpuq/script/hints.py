@@ -23,7 +23,7 @@ from gpuq.script.own_configs import OwnConfigs, own_configs
 from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
 from gpuq.script.shell import named_positions
-from gpuq.script.source import LARGEST_BYTES, contents, sources, text
+from gpuq.script.source import LARGEST_BYTES, contents, modules_named, sources, text
 from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, ScriptSettings, effective_settings
 from gpuq.script.values import Values
@@ -57,7 +57,8 @@ def _read(
     around: Sequence[str],
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
-    _, surveys, code, numbers = _surveys(programs, cwd)
+    known, surveys, code, numbers = _surveys(programs, cwd)
+    given_words = words
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
     # A script does not see what its launcher is given, which may have options of the same names.
@@ -70,6 +71,11 @@ def _read(
         texts = PathTexts(Values(surveys, arguments, {}), programs[0], words, env)
         own = own_configs(surveys, programs[0], words, cwd, texts, env)
     read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
+    # `_target_: nets.resnet.ResNet`: the module is as much of the program as those that it imports.
+    words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
+    modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
+    if not {path for path, _ in known}.issuperset(modules):
+        return _read(script, given_words, cwd, (*files, *modules), env, around)
     in_files = configured(read_files)
     values = Values(surveys, arguments, in_files)
     all_arguments = {name: value for name, value in pairs(all_words) if name is not None}

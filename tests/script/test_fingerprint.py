@@ -43,6 +43,11 @@ def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
         ("o = SGD(p, momentum=0)", "o = SGD(p, momentum=0.9)"),
         ("a = DataLoader(t, 8)\nb = DataLoader(v, 64)", "a = DataLoader(t, 64)\nb = DataLoader(v, 64)"),
         ("from models.small import Net", "from models.large import Net"),
+        ("print(fit(64))", "print(fit(8192))"),
+        ("logging.info('loss %s', fit(64))", "logging.info('loss %s', fit(8192))"),
+        ("self.log('loss', self.net(randn(64, 8)))", "self.log('loss', self.net(randn(6400, 8)))"),
+        ("wandb.agent(wandb.sweep({'cells': [1]}), fit)", "wandb.agent(wandb.sweep({'cells': [64]}), fit)"),
+        ("wandb.init(config={'cells': [1]})", "wandb.init(config={'cells': [64]})"),
         ("a(hidden=8)\nb(hidden=16)", "a(hidden=8)\nb(hidden=1600)"),
     ],
 )
@@ -56,6 +61,8 @@ def test_an_edit_that_may_change_what_is_needed_makes_another_program(tmp_path: 
         ("x = f(1, 2)", "x = f(\n    1,\n    2,\n)  # two"),
         ("def f():\n  return 1", "def f():\n  '''One.'''\n  return 1"),
         ("x = 1", "x = 1\nprint(f'x is {x}')\nlogger.info('%s', x)\nwandb.log({'x': x})"),
+        ("print(f'{loss.item():.3f}')", "print(f'loss {loss.item():.4f}', len(x), time.time() - t, max(a, b))"),
+        ("wandb.init(project='a')", "wandb.init(project='b')"),
         ("x = 1", "import os, time\nfrom pathlib import Path\nx = 1"),
         ("import numpy\nimport json", "import json\nimport numpy"),
         ("o = Adam(p, lr=1e-3, betas=(0.9, 0.99))", "o = Adam(p, lr=3e-4, betas=(0.9, 0.95))"),
@@ -92,6 +99,30 @@ def test_a_constant_of_a_module_far_away_counts(tmp_path: Path):
     }
     before = code(tmp_path, files)
     assert before != code(tmp_path, {**files, "nets/sizes.py": "DIMS = (640, 64)\n"})
+
+
+NET = "from torch import nn\nnet = nn.Linear({}, 8)\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "files"),
+    [
+        ("nets/resnet.py", {"a.py": "import hydra\n@hydra.main(config_path='.', config_name='c')\ndef f(c): pass\n",
+                            "c.yaml": "model:\n  _target_: nets.resnet.ResNet\n"}),
+        ("nets.py", {"a.py": "c = yaml.safe_load(open('config.yaml'))\n", "config.yaml": "model:\n  class_path: nets.Net\n"}),
+        ("models/b.py", {"a.py": "import importlib\nm = importlib.import_module(f'models.{name}')\n"}),
+        ("models/b.py", {"a.py": "import importlib\nm = importlib.import_module('models.b')\n"}),
+        ("b.py", {"a.py": "import runpy\nrunpy.run_path('b.py')\n"}),
+        ("b.py", {"a.py": "import os\nos.system('python b.py --hidden 8')\n"}),
+        ("b.py", {"a.py": "subprocess.run([sys.executable, 'b.py'])\n"}),
+        ("lib/b.py", {"a.py": "import sys\nsys.path.insert(0, 'lib')\nimport b\n"}),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_used_by_its_name_counts(tmp_path: Path, module: str, files: dict[str, str]):
+    """As a module that is imported is."""
+    before = code(tmp_path, {**files, module: NET.format(8)})
+    assert code(tmp_path, {**files, module: NET.format(8) + "# the same\n"}) == before
+    assert code(tmp_path, {**files, module: NET.format(8192)}) != before
 
 
 def test_of_two_files_with_a_number_of_the_same_name_both_count_unless_they_are_equal(tmp_path: Path):

@@ -72,7 +72,7 @@ class Origins:
 
 
 def _begins(function: ast.AST) -> int:
-    return min(one.lineno for one in (function, *getattr(function, "decorator_list", ())))  # type: ignore[attr-defined]
+    return min(getattr(one, "lineno", 0) for one in (function, *getattr(function, "decorator_list", ())))
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
