@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuq.script.configs import configured, named_files, read, with_parents
+from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
 from gpuq.script.frameworks import framework
@@ -62,7 +63,9 @@ def _read(
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
     # A script does not see what its launcher is given, which may have options of the same names.
-    arguments = {name: value for name, value in pairs(words) if name is not None}
+    declared = Declared.of(surveys)
+    switches = declared.switches
+    arguments = {name: value for name, value in pairs(words, switches) if name is not None}
     all_words = (*around, *words)
     named = named_files(all_words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
@@ -78,7 +81,7 @@ def _read(
         return _read(script, given_words, cwd, (*files, *modules), env, around)
     in_files = configured(read_files)
     values = Values(surveys, arguments, in_files)
-    all_arguments = {name: value for name, value in pairs(all_words) if name is not None}
+    all_arguments = {name: value for name, value in pairs(all_words, switches) if name is not None}
     built, read_settings = network(surveys, values), settings(surveys, values, all_arguments, in_files)
     # What is written out in the script is compared too, as the same command may run an edited script.
     sizes = {
@@ -86,8 +89,10 @@ def _read(
         for name, setting in read_settings.items()
         if setting["origin"] == "script"
     }
-    ours = effective_settings(all_words, {}, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
-    given = inputs(all_words, cwd, ours.values, named)
+    # Of the job's variables the API takes care, which knows all of them, but not what the script does with them.
+    choosing = {name: value for name, value in env.items() if declared.chosen(name, value) is not None}
+    ours = effective_settings(all_words, choosing, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
+    given = inputs(all_words, cwd, ours.values, named, switches)
     if code is None and not given and not around and not any(one.entries or one.rest for one in read_files):
         return None
     for name, called in given.items():

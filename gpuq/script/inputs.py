@@ -23,12 +23,14 @@ RESULTS = re.compile(r"(?:^|/)(?:out(?:puts?)?|results?|runs?|logs?|checkpoints?
 _LONGEST_NAME = 60
 
 
-def inputs(words: Sequence[str], cwd: Path, known: Container[str], read: Container[str]) -> dict[str, str]:
+def inputs(
+    words: Sequence[str], cwd: Path, known: Container[str], read: Container[str], switches: Container[str] = ()
+) -> dict[str, str]:
     """Plain name -> what the file or folder is called, as a digest. Left out are those that are `known` as settings by their
-    names, files that are `read`, and programs."""
+    names, files that are `read`, and programs. Options that are `switches` take no word."""
     found: dict[str, str] = {}
     place = 0
-    for name, value in pairs(words):
+    for name, value in pairs(words, switches):
         place += name is None
         key = f"input-{place}" if name is None else plain(name)
         names = {key} if name is not None else {f"argument-{place}", f"data-{place}"}

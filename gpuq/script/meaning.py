@@ -182,7 +182,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.COPIES,
         _any(
-            f"{_PRECISION}|mixed|mixed-precision|optimizer|optimiser|optim|opt|ema|use-ema|stage|fused|compile|bidirectional|solver",
+            f"{_PRECISION}|mixed|mixed-precision|optimizer|optimiser|optim|opt|ema|use-ema|fused|compile|bidirectional",
         ),
     ),
     (
@@ -284,13 +284,17 @@ def plain(name: str) -> str:
     return _HUMP.sub("-", last).replace("_", "-").strip("-").lower()
 
 
+CHOSEN = "choice-of-"
+"""Before the name of a setting that chooses what is done, though its name says that it is harmless."""
+
+
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> Meaning:
     """The meaning of a setting with this plain name; of a dotted one that of its last part, unless the whole says more: secrets,
     loggers, and what saves memory (`zero_optimization.offload_optimizer.device`)."""
     if may_be_secret(name) and not _MEASURES.search(name):
         return Meaning.PRIVATE
-    if len(name) > _LONGEST:
+    if len(name) > _LONGEST or name.startswith(CHOSEN):
         return Meaning.OTHER
     if _KEEPS_RECORDS.search(name):
         return Meaning.OUTPUT

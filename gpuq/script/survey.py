@@ -38,6 +38,8 @@ class Option:
     names: tuple[str, ...]
     default: ast.expr | None
     switch: bool = False
+    listed: bool = False
+    """Whether its values are listed."""
 
 
 @dataclass
@@ -61,6 +63,8 @@ class Survey:
     """Names of the variables of the environment that it reads."""
     definitions: set[str] = field(default_factory=set)
     """Names of classes, and of functions that are no methods."""
+    indices: set[str] = field(default_factory=set)
+    """What stands in the brackets of `WIDTHS[args.idx]`, by the last part of its name."""
 
 
 # Skipped: more than half of all nodes, with nothing of interest in them.
@@ -71,6 +75,8 @@ _PLAIN = frozenset(
 # A word of a script that goes with a submission, as `gpuq.messages.submission.Word` requires it.
 _LONGEST_WORD = 100
 _WORD = re.compile(r"[\w.,:/@+ -]+")
+# Of these each is as good as another: `folds[args.fold]`.
+_EQUALS = re.compile(r"fold|split|seed|device|gpu|cuda|part|shard|chunk|port|color|host|rank|result|metric|score")
 
 
 @dataclass(frozen=True)
@@ -166,8 +172,17 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
         found.named += [(name, value, place.guards) for name, value in keyed if name]
     elif isinstance(node, ast.Call):
         _note_call(found, node, place)
-    elif isinstance(node, ast.Subscript) and dotted(node.value, found.aliases) == "os.environ" and text_of(node.slice):
-        found.variables.add(text_of(node.slice) or "")
+    elif isinstance(node, ast.Subscript):
+        _note_subscript(found, node)
+
+
+def _note_subscript(found: Survey, node: ast.Subscript) -> None:
+    of, text = dotted(node.value, found.aliases), text_of(node.slice)
+    if of == "os.environ" and text:
+        found.variables.add(text)
+    elif isinstance(node.ctx, ast.Load) and not _EQUALS.search(of.lower()):
+        parts = (part for part in ast.walk(node.slice) if isinstance(part, ast.Name | ast.Attribute))
+        found.indices |= {part.id if isinstance(part, ast.Name) else part.attr for part in parts}
 
 
 def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
@@ -224,20 +239,34 @@ def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
 
 
 def _option(call: Call) -> Option | None:
-    """The option that this call declares: argparse's, click's or absl's."""
+    """The option that this call declares: argparse's, click's, typer's or absl's."""
     node, last = call.node, call.last
     texts = [text_of(argument) for argument in node.args]
     default = keyword(node, "default")
     if last.startswith("DEFINE_") and texts and texts[0]:
-        return Option((texts[0],), node.args[1] if len(node.args) > 1 else default, last == "DEFINE_bool")
-    if last not in {"add_argument", "option", "add_option", "add_arg"}:
+        default = node.args[1] if len(node.args) > 1 else default
+        return Option((texts[0],), default, last in ("DEFINE_bool", "DEFINE_boolean"), last.startswith("DEFINE_enum"))
+    if last not in {"add_argument", "option", "add_option", "add_arg", "Option"}:
         return None
-    names = [name.lstrip("-") for name in texts if name and name.startswith("-")]
+    # `--shout/--no-shout`, as click has it.
+    spellings = [text.partition("/")[0] for text in texts if text and text.startswith("-")]
+    names = [spelling.lstrip("-") for spelling in spellings]
     destination = text_of(keyword(node, "dest"))
-    action = text_of(keyword(node, "action")) or ""
-    switch = action.startswith("store_") or keyword(node, "is_flag") is not None
+    action = keyword(node, "action")
+    switch = _takes_no_value(action) or keyword(node, "is_flag", "count") is not None
+    switch = switch or any(text and "/-" in text for text in texts)
     if destination:
         names.append(destination)
+    if last == "Option" and default is None and node.args and texts[0] is None:
+        default = node.args[0]
     if switch and default is None:
-        default = ast.Constant(action == "store_false")
-    return Option(tuple(names), default, switch) if names else None
+        default = ast.Constant(text_of(action) == "store_false")
+    of_type = keyword(node, "type")
+    listed = keyword(node, "choices") is not None or getattr(getattr(of_type, "func", None), "attr", "") == "Choice"
+    return Option(tuple(names), default, switch, listed) if names else None
+
+
+def _takes_no_value(action: ast.expr | None) -> bool:
+    """Whether an option with this action of argparse is a switch."""
+    name = str(text_of(action) or getattr(action, "attr", getattr(action, "id", "")))
+    return name.startswith("store_") or name in ("count", "append_const", "BooleanOptionalAction")

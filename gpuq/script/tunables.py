@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
+from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.meaning import Meaning, may_be_secret, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
-from gpuq.script.positional import positional_names
 from gpuq.script.survey import Survey, argument, text_of
 from gpuq.script.values import Values
 
@@ -46,6 +46,8 @@ _COMMON_PARTS = re.compile(
     r"|(?:part|shard|split|chunk|fold)s?(?:[-_]?\d+)?(?:-of-\d+)?"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
+# A number of these names is no place: `-o 64` are outputs. `-v 768` is no verbosity.
+_OUT, _MOST_VERBOSE = re.compile(r"o|out|outputs?"), 9
 # What stands before words `key=value`, which have names of their own.
 _INTRODUCE = frozenset({"set", "opts", "options", "override", "overrides", "cfg-options", "cfg_options", "o", "D"})
 # `papermill in.ipynb out.ipynb -p NAME VALUE`.
@@ -61,7 +63,8 @@ _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no
 _SYSTEM = re.compile(
     r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
     r"|^(LC_|CONDA|XDG_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|WANDB_|GPUQ_|TOKENIZERS_|HYDRA_|RAY_|MPL|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_|UV_|PIP_|POETRY_|PIXI_|MAMBA_|DOCKER_"
-    r"|APPTAINER|SINGULARITY|JUPYTER|VSCODE_|DEBIAN_|OLDPWD|SHLVL|LOCAL_RANK|RANK)"
+    r"|APPTAINER|SINGULARITY|JUPYTER|VSCODE_|DEBIAN_|OLDPWD|SHLVL)"
+    r"|^(LOCAL_RANK|RANK|WORLD_SIZE)$"
     # Of a library what is about the machine; which backend it has and how much memory it takes is a setting.
     r"|^(KERAS|TF|JAX|XLA|PYTORCH|TORCH|HF|TRANSFORMERS)_\w*(HOME|CACHE|DIR|PATH|LOG|VERBOS|PROGRESS|DEBUG|OFFLINE|ENDPOINT|TELEMETRY"
     r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS|PLATFORM)"
@@ -143,19 +146,18 @@ def effective_settings(
     found = EffectiveSettings()
     script = script or ScriptSettings()
     surveys = script.surveys
-    # Each spelling of an option that the script declares, and its longest one, under which it is compared.
-    declared = [option for one in reversed(surveys) for option in one.options]
-    aliases = {name: max(option.names, key=len) for option in declared for name in option.names}
+    declared = Declared.of(surveys)
     _take_files(found, files)
     for variable, text in env.items():
-        if not _SYSTEM.match(variable):
+        if (chosen := declared.chosen(variable, text)) is not None:
+            found.give(*chosen)
+        elif not _SYSTEM.match(variable):
             found.give(variable, text)
-    looked_up = {variable for variable, _ in _looked_up(surveys)}
-    _take_words(found, words, aliases, positional_names(surveys), looked_up, read)
+    _take_words(found, words, declared, read)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
     for name, raw in _defaults(surveys, script.values):
-        found.default(name, raw)
+        found.default(*(declared.chosen(name, str(raw)) or (name, raw)))
     for name, raw in script.sizes.items():
         found.default(name, raw, instead=True)
     for name, number in script.written.items():
@@ -167,38 +169,42 @@ def effective_settings(
     return found
 
 
-def _take_words(
-    found: EffectiveSettings,
-    words: Sequence[str],
-    aliases: Mapping[str, str],
-    positional: Mapping[int, str],
-    looked_up: Container[str],
-    read: Container[str],
-) -> None:
+def _take_words(found: EffectiveSettings, words: Sequence[str], declared: Declared, read: Container[str]) -> None:
     place = 0
-    for option, word in _named(words, looked_up):
-        name = aliases.get(option or "", option)
-        if name is None:
+    given: dict[str, list[str]] = {}
+    looked_up = {variable for variable, _ in _looked_up(declared.surveys)}
+    for option, word in _named(words, looked_up, declared.switches):
+        if option is None:
             place += 1
-            text = word or ""
-            if text in read:
-                continue
-            if place in positional and not _CONFIG.search(text):
-                found.give(positional[place], text)
-            elif _CONFIG.search(text):
-                found.give("config", text)
-            elif "command" not in found.values and _says_what_to_do(text):
-                found.give("command", text)
-            else:
-                found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
-        elif word is None and name in _INTRODUCE:
+            _take_positional(found, place, word or "", declared, read)
             continue
-        elif word is None:
-            # `--no-bias` and `--bias` are the two values of one switch.
-            off = name.startswith(("no-", "no_"))
-            found.give(name[3:] if off else name, not off)
+        name = declared.name_of(option)
+        if word is None:
+            if name not in _INTRODUCE:
+                # `--no-bias` and `--bias` are the two values of one switch.
+                off = name.startswith(("no-", "no_"))
+                found.give(name[3:] if off else name, not off)
         elif word not in read:
-            found.give(name, word)
+            given.setdefault(name, []).append(word)
+            found.give(*(declared.chosen(name, word) or (name, word)))
+    for name, texts in given.items():
+        # It may count them all, or the last one only.
+        if len(texts) > 1 and value(_key(name), texts[-1]) is not None:
+            found.give(f"{name}-repeated", f"{len(texts)}: {' '.join(texts)}")
+
+
+def _take_positional(found: EffectiveSettings, place: int, text: str, declared: Declared, read: Container[str]) -> None:
+    if text in read:
+        return
+    if place in declared.positional and not _CONFIG.search(text):
+        name = declared.positional[place]
+        found.give(*(declared.chosen(name, text) or (name, text)))
+    elif _CONFIG.search(text):
+        found.give("config", text)
+    elif "command" not in found.values and _says_what_to_do(text):
+        found.give("command", text)
+    else:
+        found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
 
 
 def value(name: str, raw: Any) -> Value | None:
@@ -208,10 +214,12 @@ def value(name: str, raw: Any) -> Value | None:
         return None
     if may_be_secret(name) and not _is_no_secret(about, raw):
         return None
+    if about is Meaning.HARMLESS and name in ("v", "q") and NUMBER.match(str(raw)) and abs(float(raw)) > _MOST_VERBOSE:
+        return _number(float(raw))
     if about is Meaning.HARMLESS:
         # Which GPU it is does not matter, but none at all does.
         return "cpu" if name == "device" and str(raw).lower() == "cpu" else None
-    if about is Meaning.OUTPUT:
+    if about is Meaning.OUTPUT and not (_OUT.fullmatch(name) and NUMBER.match(str(raw))):
         return _network_of_run(name, str(raw).strip().lower())
     if about is Meaning.RESUME:
         # `--resume auto` may find nothing to go on from, and counting may start at 1.
@@ -314,12 +322,14 @@ def _key(name: str) -> str:
     return SPELLINGS[setting][0] if setting is not None and short not in SWITCHES else short
 
 
-def _named(words: Sequence[str], looked_up: Container[str]) -> Iterator[tuple[str | None, str | None]]:
+def _named(
+    words: Sequence[str], looked_up: Container[str], switches: Container[str]
+) -> Iterator[tuple[str | None, str | None]]:
     """The arguments, where a bare word may name the next one: `capacity 4000`, or any that the script looks up by that name."""
     names_next = _OF_PAPERMILL if any(word.endswith(".ipynb") for word in words) else ()
     waiting: str | None = None
     is_name = False
-    for name, word in pairs(words):
+    for name, word in pairs(words, switches):
         bare = name is None and word is not None
         if waiting is not None:
             if bare and (is_name or NUMBER.match(word or "")):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpuq.learn.features.setting_effects import changes, is_choice
 from gpuq.learn.history.job_features import JobFeatures
 from gpuq.messages.submission import Hints
-from gpuq.script.hints import hints
+from gpuq.script.hints import forget, hints
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.tunables import effective_settings
 
@@ -381,3 +381,91 @@ def test_any_command_gives_settings_that_can_be_handed_in(words: list[str], env:
     found = effective_settings(words, env)
     assert found.given <= set(found.values)
     msgspec.convert({"values": found.values, "given": sorted(found.given)}, Hints)
+
+
+PARSER = "import argparse, os\np = argparse.ArgumentParser()\n"
+
+
+def differ(folder: Path, source: str, one: str, other: str) -> bool:
+    """Whether these two commands of a script are other work."""
+    forget()
+    return read(folder, source, *one.split()) != read(folder, source, *other.split())
+
+
+@pytest.mark.parametrize(
+    ("declared", "switch"),
+    [
+        ("p.add_argument('--verbose', action='store_true')", "--verbose"),
+        ("p.add_argument('-v', '--verbose', action='count')", "-v"),
+        ("p.add_argument('--overwrite', action=argparse.BooleanOptionalAction)", "--overwrite"),
+        ("@click.option('--quiet', is_flag=True)\ndef f(): pass", "--quiet"),
+        ("@click.option('--verbose/--silent')\ndef f(): pass", "--verbose"),
+        ("flags.DEFINE_boolean('deterministic', False, '')", "--deterministic"),
+    ],
+)
+def test_a_declared_switch_takes_no_word(tmp_path: Path, declared: str, switch: str):
+    """The name of a harmless one would take the model with it."""
+    assert differ(tmp_path, PARSER + declared, f"{switch} resnet18", f"{switch} resnet152")
+
+
+@pytest.mark.parametrize(
+    ("declared", "option"),
+    [
+        ("p.add_argument('--experiment', choices=['small', 'wide'])", "--experiment"),
+        ("p.add_argument('--run', choices=['test', 'wide'], default='test')", "--run"),
+        ("flags.DEFINE_enum('job', 'small', ['small', 'wide'], '')", "--job"),
+        ("@click.option('--name', type=click.Choice(['small', 'wide']))\ndef f(): pass", "--name"),
+    ],
+)
+def test_an_option_whose_values_are_listed_chooses_whatever_it_is_called(tmp_path: Path, declared: str, option: str):
+    assert differ(tmp_path, PARSER + declared, f"{option} mlp", f"{option} wide")
+    free = "p.add_argument('--experiment')"
+    assert not differ(tmp_path, PARSER + free, "--experiment mlp", "--experiment wide")
+
+
+@pytest.mark.parametrize(
+    ("source", "is_index"),
+    [
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nwidth = WIDTHS[a.idx]", True),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nwidth = WIDTHS[a.idx // 3 % 4]", True),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nseed = SEEDS[a.idx]", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nfolds[a.idx] = 1", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nprint(a.idx)", False),
+    ],
+)
+def test_a_number_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path, source: str, is_index: bool):
+    assert differ(tmp_path, PARSER + source, "--idx 0", "--idx 1") is is_index
+
+
+def test_a_variable_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path):
+    script = tmp_path / "train.py"
+    script.write_text("import os\ni = int(os.environ['SLURM_ARRAY_TASK_ID'])\nwidth = [64, 1024][i]\n")
+    first, second = (hints(script, (), tmp_path, env={"SLURM_ARRAY_TASK_ID": number}) for number in "01")
+    assert first is not None
+    assert second is not None
+    assert first["values"] != second["values"]
+
+
+def test_an_option_that_is_repeated_counts_with_all_its_values(tmp_path: Path):
+    source = PARSER + "p.add_argument('--block', action='append')\np.add_argument('--lr', action='append')\n"
+    assert differ(tmp_path, source, "--block 64 --block 8", "--block 1024 --block 8")
+    assert differ(tmp_path, source, "--block 8", "--block 8 --block 8")
+    assert not differ(tmp_path, source, "--lr 1 --lr 2", "--lr 3 --lr 2")
+
+
+@pytest.mark.parametrize(
+    ("source", "one", "other"),
+    [
+        ("def f(c: int = typer.Option(64, '--channels', '-o')): pass", "-o 64", "-o 1024"),
+        ("c: Annotated[int, typer.Option('--views', '-v')] = 4", "-v 4", "-v 64"),
+        ("o, _ = getopt.getopt(sys.argv[1:], 'o:')", "-o 64", "-o 1024"),
+        ("p.add_argument('--out-channels', type=int)", "--out 64", "--out 1024"),
+    ],
+)
+def test_a_short_option_that_is_no_place_or_verbosity_counts(tmp_path: Path, source: str, one: str, other: str):
+    assert differ(tmp_path, PARSER + source, one, other)
+    assert not differ(tmp_path, PARSER, "-o out/a -v 1", "-o out/b -v 2")
+
+
+def test_variables_that_only_begin_as_those_of_ranks_are_settings():
+    assert effective_settings((), {"RANK_DIM": "64", "RANK": "3", "LOCAL_RANK": "1"}).values == {"rank-dim": 64.0}
