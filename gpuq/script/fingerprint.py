@@ -19,8 +19,8 @@ from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
 from gpuq.script.digests import short_digest
-from gpuq.script.inputs import NUMBER_IN_NAME, RESULTS
-from gpuq.script.meaning import Meaning, meaning, names_size, plain
+from gpuq.script.inputs import NUMBER_IN_NAME
+from gpuq.script.meaning import RESULTS, Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
 from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
@@ -39,6 +39,8 @@ _COMPARED = frozenset(
 _MOST_COMPARED = 32
 # Of other names of results some choose a network or a part of a data set.
 _PLACE = re.compile(r"(?:dir|path|folder|file|filename|prefix|suffix|notes?|comments?|(?:run|job|wandb|study)-name)$")
+# In the code of a network numbers of these names are sizes: `Block(inp=3, out=64, exp=4)`.
+_OF_A_NETWORK = re.compile(r"o|out|outputs?|exp|results?|work|preds?|predictions?")
 _OF_CHANCE = re.compile(r"seed|dropout|default_rng|randomstate", re.IGNORECASE)
 # fmt: off
 _MESSAGES = frozenset({
@@ -130,7 +132,7 @@ def is_harmless(name: str | None, value: Any) -> bool:
     if about is Meaning.OUTPUT and isinstance(value, str) and not number:
         is_place = _PLACE.search(plain(name or "")) or RESULTS.search(value)
         return bool(is_place) and not names_size(value)
-    return about is Meaning.OUTPUT and bool(number)
+    return about is Meaning.OUTPUT and bool(number) and not _OF_A_NETWORK.fullmatch(plain(name or ""))
 
 
 def _harmless(survey: Survey) -> set[int]:

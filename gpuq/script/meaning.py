@@ -84,6 +84,10 @@ _QUALIFIERS = (
     "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|"
     "iters?|epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
 )
+# Before these a word of a run says that they are of each part of it: `max-episode-steps`.
+_OF_A_PART = (
+    "episode|decod[a-z]*|denois[a-z]*|diffusion|inner|rollout|unroll[a-z]*|solver|ode|refine[a-z]*|search|sampl[a-z]*"
+)
 _OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes|sweeps|repeats"
 # Which part of equal parts: a fold has as many rows as another.
 _ONE_OF_EQUALS = (
@@ -108,6 +112,13 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.SAVING,
         r"(?:cache|precompute)d?-(?:[a-z]+-){0,3}(?:latents?|features?|embed[a-z]*|outputs?|encoder|log-?p(?:rob)?s?)$",
+    ),
+    # Several passes with another dropout each, or a window of so many: sizes, whatever they are sizes of.
+    (
+        Meaning.COUNT,
+        r"(?:^|-)(?:(?:drop-?out|drop-?path|smoothing|regularization|reg|jitter|lambda|max-norm|date|time-?stamp|rng|seed)-)(?:[a-z]+-)*"
+        r"(?:samples?|passes|copies|windows?|dims?|size|len|length|layers?|blocks?|heads?|channels|frames|tokens)$|"
+        r"^(?:multi|mc)-sample-dropout$|^(?:n|num|number-of)-?seeds$",
     ),
     (Meaning.BATCH, _qualified("batch-?size|bsz?")),
     (Meaning.CHOICE, _qualified("encoder|decoder|backbone|network|net|model|arch|unet|teacher|student")),
@@ -188,8 +199,8 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.LENGTH,
         r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
-        rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:[a-z]+-)*(?:{_OF_A_RUN})$|"
-        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|seeds|folds|trials)$|"
+        rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:(?!(?:{_OF_A_PART})-)[a-z]+-)*(?:{_OF_A_RUN})$|"
+        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|folds|trials)$|"
         r"^(?:n|num)-?iters$",
     ),
     (Meaning.BATCH, r"^max-duration$"),
@@ -201,12 +212,12 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.BATCH, r"batch|(?:^|-)bs(?:z)?(?:-|$)|(?:^|-)(?:b|chunk|chunk-size)$|samples-per"),
     (
         Meaning.SIDE,
-        r"(?:image|img|crop|frame|tile|patch|video)-?(?:size|res|resolution|side|height|width|sz|h|w)$|"
+        r"^sample-size$|(?:image|img|crop|frame|tile|patch|video)-?(?:size|res|resolution|side|height|width|sz|h|w)$|"
         r"resolution|(?:^|-)(?:res|per-side)$|^(?:side|frame|imgsz|height|crop)$",
     ),
     (
         Meaning.SEQUENCE,
-        r"^(?:(?:n|num|number|max|total|of)-?)*(?:points?|nodes?|particles|atoms|residues)$|"
+        r"^(?:(?:n|num|number|max|total|of)-?)*(?:points?|nodes?|particles|atoms|residues|frames)$|"
         r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
     ),
     (
@@ -256,6 +267,8 @@ _FILE = re.compile(
     r"\.(?:py|gin|j?sonnet|libsonnet|prototxt|json|toml|ya?ml|ini|cfg|conf|txt|xml|pt|pth|ckpt|safetensors|bin|h5|hdf5|npz|npy|pkl|"
     r"onnx|gguf|tar|tpr)$|^file-[0-9a-f]{8}$"
 )
+RESULTS = re.compile(r"(?:^|/)(?:out(?:puts?)?|results?|runs?|logs?|checkpoints?|ckpts?|saved?|work_dirs?)(?:[/_.-]|$)")
+"""Paths to what runs leave behind."""
 _SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id", "enabled", "enable"})
 # Words of secrets; and of sizes, whose numbers are none: `key-dim`, `max-tokens`.
 _SECRETS = re.compile(

@@ -17,7 +17,7 @@ from typing import Any
 from gpuq.script.configs import ConfigFile, entries
 from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
-from gpuq.script.meaning import Meaning, may_be_secret, meaning, names_file, names_size, plain
+from gpuq.script.meaning import RESULTS, Meaning, may_be_secret, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
 from gpuq.script.survey import Survey, argument, text_of
@@ -48,6 +48,8 @@ _COMMON_PARTS = re.compile(
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
 # A number of these names is no place: `-o 64` are outputs. `-v 768` is no verbosity.
 _OUT, _MOST_VERBOSE = re.compile(r"o|out|outputs?"), 9
+# What a number in a list of layers is rather their width than their count, and words that say what there is a list of.
+_WIDTH_OF_LAYER, _STACK = 16, re.compile(r"layers?|depths?|(?:blocks?|stages|levels|stacks)$")
 # What stands before words `key=value`, which have names of their own.
 _INTRODUCE = frozenset({"set", "opts", "options", "override", "overrides", "cfg-options", "cfg_options", "o", "D"})
 # `papermill in.ipynb out.ipynb -p NAME VALUE`.
@@ -92,19 +94,18 @@ class EffectiveSettings:
             self._give(_ODD.sub("-", key)[-_LONGEST_NAME:], raw)
 
     def _give(self, key: str, raw: Any) -> None:
-        found = value(key, raw)
-        if found is not None and (key in self.values or len(self.values) < MOST - 1):
-            self.values[key] = found
-            self.given.add(key)
-        elif found is not None:
-            self.left_out[key] = found
+        for name, found in _kept(key, raw):
+            if name in self.values or len(self.values) < MOST - 1:
+                self.values[name] = found
+                self.given.add(name)
+            else:
+                self.left_out[name] = found
 
     def default(self, name: str, raw: Any, *, instead: bool = False) -> None:
         """Set a default of the script, unless something else set that name; `instead` of another default of that name."""
-        key = _key(name)
-        found = None if key in (self.given if instead else self.values) else value(key, raw)
-        if found is not None:
-            self._default(key, found)
+        for key, found in _kept(_key(name), raw):
+            if key not in (self.given if instead else self.values):
+                self._default(key, found)
 
     def written(self, name: str, number: float) -> None:
         """Note a number that the script writes out under a given name: it may be another thing than what is given."""
@@ -207,6 +208,35 @@ def _take_positional(found: EffectiveSettings, place: int, text: str, declared: 
         found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
 
 
+def _kept(name: str, raw: Any) -> Iterator[tuple[str, Value]]:
+    """(name, value) of what is stored of a setting of this plain name: of a list of sizes their sum and, apart from it, their
+    proportions, since 16, 1008 need another amount than 512, 512."""
+    sizes = _sizes(raw)
+    # `layers=[64, 64]` are widths, `layers=[3, 4, 6, 3]` are depths.
+    if sizes and meaning(name) is Meaning.DEPTH and sum(sizes) >= _WIDTH_OF_LAYER * len(sizes):
+        name = _STACK.sub("widths", name)
+    found = value(name, raw)
+    if found is None:
+        return
+    yield name, found
+    if sizes and isinstance(found, float) and (whole := sum(sizes)):
+        yield (
+            f"{name[: _LONGEST_NAME - 12]}-proportions",
+            _digest(repr([round(size / whole, 3) for size in sizes]), "of"),
+        )
+
+
+def _sizes(raw: Any) -> list[float]:
+    """The numbers of a list, or of a text that is one; empty for what is none, and for one number. 224x448 is a picture."""
+    if isinstance(raw, str):
+        text = raw.strip()
+        is_list = _LIST.fullmatch(text) or (_SIDES.fullmatch(text) and text.count("x") != 1)
+        raw = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)] if is_list else ()
+    if not isinstance(raw, list | tuple) or len(raw) < 2:
+        return []
+    return [float(one) for one in raw if isinstance(one, int | float) and not isinstance(one, bool)]
+
+
 def value(name: str, raw: Any) -> Value | None:
     """The stored form of a setting of this plain name; None where it is not stored."""
     about = meaning(name)
@@ -268,9 +298,11 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
         if about is Meaning.CHOICE and not _NAMED_BY_PATH.search(name):
             return data_of(text)
         # A folder is irrelevant; the last part of the path may name the model or configuration. Of a setting with another name it
-        # is kept where it is such a file, since most other paths are where results go.
+        # is kept where it is such a file, or data: most other paths are where results go.
         last = _last_part(text)
         names_it = names_size(last) or (names_file(last) and not _PER_RUN.search(last.partition(".")[0]))
+        if not names_it and about is Meaning.OTHER and _DATA.search(text) and not RESULTS.search(text):
+            return data_of(text)
         if not last or not (about is Meaning.CHOICE or names_it):
             return None
         return last if _WORD.fullmatch(last) else _digest(last, "file")

@@ -34,6 +34,7 @@ def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
         ("args(run_name='yolox-s')", "args(run_name='yolox-x')"),
         ("x = torch.randn(1024, 10)", "x = torch.randn(102400, 10)"),
         ("N = 1000", "N = 60000"),
+        ("m = Block(inp=3, out=64, exp=4)", "m = Block(inp=3, out=1024, exp=4)"),
         ("m = get_peft_model(m, LoraConfig(r=8))", ""),
         ("for p in m.parameters(): p.requires_grad = False", "pass"),
         ("with torch.no_grad():\n  y = m(x)", "if True:\n  y = m(x)"),

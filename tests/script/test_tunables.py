@@ -107,7 +107,9 @@ def test_a_configuration_file_counts_by_what_it_holds(tmp_path: Path, name: str)
     (tmp_path / copy).write_text(FILES[name].format(32))
     (tmp_path / large).write_text(FILES[name].format(64))
     one = read(tmp_path, "import yaml\n", "--config", name)
+    assert one.pop("dims-proportions").startswith("of-")
     assert one == {"hidden": 32.0, "dims": 24.0}
+    one = read(tmp_path, "import yaml\n", "--config", name)
     assert read(tmp_path, "import yaml\n", "--config", copy) == one
     assert read(tmp_path, "import yaml\n", "--config", large) == one | {"hidden": 64.0}
     assert read(tmp_path, "import yaml\n", "--config", name, "--hidden=128") == one | {"hidden": 128.0}
@@ -242,16 +244,24 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
             Meaning.HARMLESS,
         ),
         (
-            "model dataset config task arch data clip-model model-version version exp_file benchmark unet teacher lm type "
+            "stage model dataset config task arch data clip-model model-version version exp_file benchmark unet teacher lm type "
             "phase algo",
             Meaning.CHOICE,
         ),
-        ("clip-len track-length n-points num_nodes max-num-points", Meaning.SEQUENCE),
+        ("clip-len track-length n-points num_nodes max-num-points num_frames", Meaning.SEQUENCE),
+        ("sample_size", Meaning.SIDE),
         ("message-dim user-dim label_dim color-channels temp-embed-dim project-dim", Meaning.WIDTH),
-        ("frames-per-clip group-size", Meaning.COUNT),
+        (
+            "frames-per-clip group-size num_seeds mc_dropout_samples num-dropout-passes rng-size seed-length",
+            Meaning.COUNT,
+        ),
         ("decay-layers", Meaning.DEPTH),
         ("alpha num-tags", Meaning.OTHER),
-        ("num-steps n_steps duration timesteps unroll-steps inner-steps iters num_generations", Meaning.STEPS),
+        (
+            "num-steps n_steps duration timesteps unroll-steps inner-steps iters num_generations max_episode_steps "
+            "max-decoder-steps train_inner_steps max-rollout-steps",
+            Meaning.STEPS,
+        ),
         ("patch-size hop_length voxel-size stride downsample subsample tensor-parallel-size tp dx", Meaning.SPACING),
         ("grid grid-size voxels roi-size grid-resolution", Meaning.VOLUME),
         ("optimizer amp fp16 use_ema", Meaning.COPIES),
@@ -262,7 +272,7 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ("hf_token api_key password client_secret", Meaning.PRIVATE),
         ("cache preload in_memory", Meaning.STORE),
         ("grad_accum num_minibatches gradient-accumulation-steps", Meaning.ACCUMULATION),
-        ("x foo activation threshold profile clip-name strategy tuner", Meaning.OTHER),
+        ("x foo activation threshold profile clip-name strategy tuner solver", Meaning.OTHER),
         ("log2_hashmap_size max_depth", Meaning.EXPONENT),
         ("n_user num_label num_group", Meaning.COUNT),
         ("activation-checkpoint-strategy activation_checkpoint.mode zero_optimization.stage", Meaning.SAVING),
@@ -381,6 +391,42 @@ def test_any_command_gives_settings_that_can_be_handed_in(words: list[str], env:
     found = effective_settings(words, env)
     assert found.given <= set(found.values)
     msgspec.convert({"values": found.values, "given": sorted(found.given)}, Hints)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("--channels 16,32,64,128", "--channels 128,64,32,16"),
+        ("--roi-size 128,128,32", "--roi-size 96,96,96"),
+        ("--roi-size 128x128x32", "--roi-size 96x96x96"),
+        ("--channels 64,64,64,64", "--channels 256"),
+        ("--dims [16,1008]", "--dims [512,512]"),
+    ],
+)
+def test_lists_of_one_sum_are_equal_only_in_the_same_proportions(one: str, other: str):
+    first, second = (effective_settings(words.split(), {}).values for words in (one, other))
+    assert first != second
+    longer, larger = (effective_settings(("--channels", text), {}).values for text in ("8,16", "32,64"))
+    assert {name for name in longer if longer[name] != larger[name]} == {"channels"}, "bounded by their ratio"
+
+
+def test_a_folder_that_holds_a_network_is_input_though_networks_are_written_to_such(tmp_path: Path):
+    for name in ("bert", "falcon"):
+        (tmp_path / "nets" / name).mkdir(parents=True)
+        (tmp_path / "nets" / name / "config.json").write_text("{}")
+    assert differ(tmp_path, "import torch\n", "--ckpt_dir nets/bert", "--ckpt_dir nets/falcon")
+    assert not differ(tmp_path, "import torch\n", "--ckpt_dir nets/first", "--ckpt_dir nets/second"), "not there yet"
+
+
+def test_a_list_of_large_layers_is_one_of_widths():
+    assert "widths" in effective_settings(("--layers", "64,64"), {}).values
+    assert "layers" in effective_settings(("--layers", "3,4,6,3"), {}).values
+
+
+@pytest.mark.parametrize("name", ["root", "path", "folder"])
+def test_a_path_within_a_folder_of_data_names_them_whatever_it_is_called(name: str):
+    assert effective_settings((f"--{name}=/data/cifar10",), {}).values == {name: "cifar10"}
+    assert effective_settings((f"--{name}=/data/ann/results/cifar10",), {}).values == {}
 
 
 PARSER = "import argparse, os\np = argparse.ArgumentParser()\n"

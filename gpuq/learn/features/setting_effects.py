@@ -16,6 +16,7 @@ its `SettingEffect`:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,6 +80,10 @@ _OFF = (None, "false", "none", "no", 0.0)
 # Words and switches: a factor in either direction.
 _HALF_OR_DOUBLE = FactorRange(-math.log(2), 0.0, math.log(2))
 UNKNOWN_TIME = FactorRange(-math.log(1.5), 0.0, math.log(1.5))
+# Optimisers that keep many vectors as long as the weights, or matrices.
+_MANY_VECTORS = re.compile(r"lbfgs|l-bfgs|shampoo|soap|k-?fac|newton|hessian|gauss")
+_BITS = re.compile(r"(?<!\d)(?:4|8|16|32|64)(?!\d)")
+_BITS_OF_WORDS = {"half": 16, "mixed": 16, "amp": 16, "single": 32, "float": 32, "full": 32, "double": 64}
 # Logs of a ratio below which two numbers count as one: no power of the range above makes more than 16% of it.
 _SAME_NUMBER = 0.05
 
@@ -174,7 +179,26 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     # A number given to only one of the two, against an unknown default, may be any factor.
     if numbers or about not in (Meaning.COPIES, Meaning.OTHER):
         return _ANY_FACTOR
-    return _HALF_OR_DOUBLE if about is Meaning.COPIES else UNKNOWN_TIME
+    return _of_copies(change) if about is Meaning.COPIES else UNKNOWN_TIME
+
+
+def _of_copies(change: SettingChange) -> FactorRange:
+    """Of another precision or optimiser: half or double, or what their bits say."""
+    old, new = str(change.old or ""), str(change.new or "")
+    if _MANY_VECTORS.search(new):
+        return _ANY_FACTOR
+    bits = [_bits(change.name, word) for word in (old, new)]
+    if None in bits:
+        # Against an unknown default.
+        return _ANY_FACTOR if min(one or 32 for one in bits) < 16 else _HALF_OR_DOUBLE
+    grown = math.log((bits[1] or 1) / (bits[0] or 1))
+    return FactorRange(min(_HALF_OR_DOUBLE.least, grown), 0.0, max(_HALF_OR_DOUBLE.most, grown))
+
+
+def _bits(name: str, word: str) -> int | None:
+    """How many bits a number has in this precision; None for a word that says none."""
+    found = _BITS.search(word) or (_BITS.search(name) if word in ("true", "on", "yes") else None)
+    return int(found[0]) if found else _BITS_OF_WORDS.get(word)
 
 
 def projected(change: SettingChange, seen: SettingChange, share: float, noise: float, what: str) -> FactorRange | None:
