@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuq.script.meaning import CHOSEN, plain
+from gpuq.script.meaning import CHOSEN, NUMBERED, plain
 from gpuq.script.positional import positional_names
-from gpuq.script.survey import Survey, dotted, text_of
+from gpuq.script.survey import Survey, names_in
 
 # These say what is done, where a parser lists their values.
 _MAY_CHOOSE = re.compile(r"o|run|job|work|exp|experiment|out|outputs?|name|tags?|results?|metrics|preds?|predictions?")
@@ -65,7 +64,7 @@ class Declared:
             return f"{CHOSEN}{short}", text
         # Places in a list are no quantities, so they are words.
         if short in self.indexing and _NUMBERS.fullmatch(short):
-            return f"{CHOSEN}{short}", f"no-{text}"
+            return f"{CHOSEN}{short}", f"{NUMBERED}{text}"
         return None
 
 
@@ -76,18 +75,4 @@ def _indexing(surveys: Sequence[Survey]) -> Iterator[str]:
     for one in surveys:
         for name in used & one.values.keys():
             for value, _ in one.values[name]:
-                yield from _named(value, one)
-
-
-def _named(node: ast.expr, one: Survey) -> Iterator[str]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Attribute):
-            yield part.attr
-        elif isinstance(part, ast.Subscript) and dotted(part.value, one.aliases) == "os.environ":
-            yield text_of(part.slice) or ""
-        elif (
-            isinstance(part, ast.Call)
-            and part.args
-            and dotted(part.func, one.aliases) in ("os.getenv", "os.environ.get")
-        ):
-            yield text_of(part.args[0]) or ""
+                yield from names_in(value, one.aliases)

@@ -299,6 +299,8 @@ def plain(name: str) -> str:
 
 CHOSEN = "choice-of-"
 """Before the name of a setting that chooses what is done, though its name says that it is harmless."""
+NUMBERED = "no-"
+"""Before the value of one that is a place in a list: such numbers are no quantities."""
 
 
 @lru_cache(maxsize=4096)

@@ -130,6 +130,19 @@ def argument(call: ast.Call, place: int, *names: str) -> ast.expr | None:
     return call.args[place] if found is None and place < len(call.args) else found
 
 
+def names_in(node: ast.expr, aliases: dict[str, str]) -> Iterator[str]:
+    """The names in an expression, of dotted ones each part, and of variables of the environment."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.Subscript) and dotted(part.value, aliases) == "os.environ":
+            yield text_of(part.slice) or ""
+        elif isinstance(part, ast.Call) and dotted(part.func, aliases) in ("os.getenv", "os.environ.get") and part.args:
+            yield text_of(part.args[0]) or ""
+
+
 def _children(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
     if type(node) in _PLAIN:
         yield from ((child, place) for child in ast.iter_child_nodes(node))
@@ -181,8 +194,7 @@ def _note_subscript(found: Survey, node: ast.Subscript) -> None:
     if of == "os.environ" and text:
         found.variables.add(text)
     elif isinstance(node.ctx, ast.Load) and not _EQUALS.search(of.lower()):
-        parts = (part for part in ast.walk(node.slice) if isinstance(part, ast.Name | ast.Attribute))
-        found.indices |= {part.id if isinstance(part, ast.Name) else part.attr for part in parts}
+        found.indices.update(names_in(node.slice, found.aliases))
 
 
 def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
