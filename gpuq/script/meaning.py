@@ -78,7 +78,7 @@ _REPORTS = (
 # Alone, these say what is done instead of a training: another work.
 _INSTEAD = "eval|evaluate|evaluation|val|valid|validation|test"
 _OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level"
-_OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
+_OUTPUT = "out|output|save|log|logs|run|exp|experiment|report|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
 _QUALIFIERS = (
     "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|"

@@ -63,6 +63,8 @@ class Survey:
     """Names of the variables of the environment that it reads."""
     definitions: set[str] = field(default_factory=set)
     """Names of classes, and of functions that are no methods."""
+    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Function -> the names of its positional parameters."""
     indices: set[str] = field(default_factory=set)
     """What stands in the brackets of `WIDTHS[args.idx]`, by the last part of its name."""
 
@@ -75,6 +77,12 @@ _PLAIN = frozenset(
 # A word of a script that goes with a submission, as `gpuq.messages.submission.Word` requires it.
 _LONGEST_WORD = 100
 _WORD = re.compile(r"[\w.,:/@+ -]+")
+# What so many rounds of a loop are, by its variable. Steps may be those of an unrolled network.
+_LOOPS = {
+    **dict.fromkeys(("e", "ep", "epoch"), "epochs"),
+    **dict.fromkeys(("step", "it", "iter", "iteration"), "num-steps"),
+    **{name: f"{name}s" for name in ("seed", "episode", "fold", "trial")},
+}
 # Of these each is as good as another: `folds[args.fold]`.
 _EQUALS = re.compile(r"fold|split|seed|device|gpu|cuda|part|shard|chunk|port|color|host|rank|result|metric|score")
 
@@ -187,6 +195,9 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
         _note_call(found, node, place)
     elif isinstance(node, ast.Subscript):
         _note_subscript(found, node)
+    elif isinstance(node, ast.For) and found.bases.keys().isdisjoint(place.scopes):
+        # In a class it may be a part of a network, which is unrolled.
+        _note_loop(found, node, place)
 
 
 def _note_subscript(found: Survey, node: ast.Subscript) -> None:
@@ -195,6 +206,16 @@ def _note_subscript(found: Survey, node: ast.Subscript) -> None:
         found.variables.add(text)
     elif isinstance(node.ctx, ast.Load) and not _EQUALS.search(of.lower()):
         found.indices.update(names_in(node.slice, found.aliases))
+
+
+def _note_loop(found: Survey, node: ast.For, place: _Place) -> None:
+    """`for epoch in range(30)` are 30 epochs, and the values of `for seed in (1, 2)` are seeds."""
+    target = node.target.id.lower() if isinstance(node.target, ast.Name) else ""
+    count = node.iter.args[0] if isinstance(node.iter, ast.Call) and len(node.iter.args) == 1 else None
+    if target == "seed" and isinstance(node.iter, ast.Tuple | ast.List):
+        found.named.append((target, node.iter, place.guards))
+    elif count is not None and target in _LOOPS and dotted(getattr(node.iter, "func", node.iter), {}) == "range":
+        found.named.append((_LOOPS[target], count, place.guards))
 
 
 def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
@@ -217,6 +238,7 @@ def _note_function(found: Survey, node: ast.FunctionDef | ast.AsyncFunctionDef, 
     pairs += [(one.arg, default) for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     if place.class_ is None:
         found.definitions.add(node.name)
+        found.parameters[node.name] = tuple(one.arg for one in arguments)
     found.named += [(name, default, place.guards) for name, default in pairs if default is not None]
 
 

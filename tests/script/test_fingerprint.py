@@ -45,6 +45,9 @@ def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
         ("a = DataLoader(t, 8)\nb = DataLoader(v, 64)", "a = DataLoader(t, 64)\nb = DataLoader(v, 64)"),
         ("from models.small import Net", "from models.large import Net"),
         ("print(fit(64))", "print(fit(8192))"),
+        ("assert fit(64)", "assert fit(8192)"),
+        ("for i in range(3):\n  f()", "for i in range(30):\n  f()"),
+        ("class N:\n def f(s):\n  for step in range(3): g()", "class N:\n def f(s):\n  for step in range(30): g()"),
         ("logging.info('loss %s', fit(64))", "logging.info('loss %s', fit(8192))"),
         ("self.log('loss', self.net(randn(64, 8)))", "self.log('loss', self.net(randn(6400, 8)))"),
         ("wandb.agent(wandb.sweep({'cells': [1]}), fit)", "wandb.agent(wandb.sweep({'cells': [64]}), fit)"),
@@ -64,6 +67,15 @@ def test_an_edit_that_may_change_what_is_needed_makes_another_program(tmp_path: 
         ("x = 1", "x = 1\nprint(f'x is {x}')\nlogger.info('%s', x)\nwandb.log({'x': x})"),
         ("print(f'{loss.item():.3f}')", "print(f'loss {loss.item():.4f}', len(x), time.time() - t, max(a, b))"),
         ("wandb.init(project='a')", "wandb.init(project='b')"),
+        ("wandb.init(project='a', config=vars(args))", "wandb.init(project='b', config=vars(args))"),
+        ("for seed in (1, 2):\n  f(seed)", "for seed in (3, 4):\n  f(seed)"),
+        ("for epoch in range(3):\n  f()", "for epoch in range(30):\n  f()"),
+        (
+            "s = CosineAnnealingLR(o, T_max=10)\nclip_grad_norm_(p, 1.0)",
+            "s = CosineAnnealingLR(o, T_max=99)\nclip_grad_norm_(p, 5.0)",
+        ),
+        ("torch.save(m.state_dict(), 'a.pt')\nplt.title('a')", "torch.save(m.state_dict(), 'b.pt')\nplt.title('b')"),
+        ("x = 1", "import time\nstart = time.time()\nassert len(y) > 0\nx = 1"),
         ("x = 1", "import os, time\nfrom pathlib import Path\nx = 1"),
         ("import numpy\nimport json", "import json\nimport numpy"),
         ("o = Adam(p, lr=1e-3, betas=(0.9, 0.99))", "o = Adam(p, lr=3e-4, betas=(0.9, 0.95))"),
@@ -126,6 +138,11 @@ def test_a_file_that_is_used_by_its_name_counts(tmp_path: Path, module: str, fil
     assert code(tmp_path, {**files, module: NET.format(8192)}) != before
 
 
+def test_a_configuration_that_a_shell_script_copies_counts(tmp_path: Path):
+    files = {"run.sh": "cp small.yaml c.yaml\npython t.py\n", "t.py": TORCH}
+    assert code(tmp_path, {**files, "small.yaml": "width: 8"}) != code(tmp_path, {**files, "small.yaml": "width: 80"})
+
+
 def test_of_two_files_with_a_number_of_the_same_name_both_count_unless_they_are_equal(tmp_path: Path):
     def of(script: int, module: int) -> str | None:
         files = {"t.py": f"from m import net\nhidden = {script}\n", "m.py": f"hidden = {module}\nnet = Net(hidden)\n"}
@@ -151,6 +168,10 @@ RUN = (
         ("run.sh", "--lr 1e-3", "--lr 3e-4", False),
         ("run.sh", "set -e", "# It stops at the first error.\nset -e\nmkdir -p out && echo begins", False),
         ("run.sh", "> a.log", "2>&1 | tee b.log", False),
+        ("run.sh", "set -e", "set -e\necho begins | tee begin.log", False),
+        ("run.sh", "set -e", "set -e\necho 64 | python u.py", True),
+        ("run.sh", "set -e", "set -e\nprintf 'width: 64' > d.yaml", True),
+        ("run.sh", "set -e", "set -e\necho width: 64 | tee d.yaml", True),
         ("run.sh", "WANDB_NAME=a", "WANDB_NAME=b", False),
         ("run.sh", "--out runs/a", "--out runs/b", False),
         ("c.yaml", "width: 64", "width: 4096", True),

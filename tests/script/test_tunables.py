@@ -372,6 +372,8 @@ ARGV = "import sys\n"
         (f"{ARGV}points, seed = (int(word) for word in sys.argv[1:3])\n", "64 7 3", {"points": 64.0, "argument-3": 3.0}),
         (f"{ARGV}points, seed = map(int, sys.argv[1:])\n", "64 7", {"points": 64.0}),
         (f"{ARGV}rows = int(sys.argv[1]) if len(sys.argv) > 1 else 5\nseed = sys.argv[2]\n", "64 7", {"rows": 64.0}),
+        (f"{ARGV}for e in range(int(sys.argv[1])): pass\n", "3", {"epochs": 3.0}),
+        (f"{ARGV}def main(seed, rows): pass\nmain(int(sys.argv[1]), int(sys.argv[2]))\n", "7 64", {"rows": 64.0}),
         (f"{ARGV}words = sys.argv[1:]\n", "64", {"argument-1": 64.0}),
         ("s = p.add_subparsers()\np.add_argument('seed')\n", "train fast", {"command": "train", "argument-2": "fast"}),
     ],

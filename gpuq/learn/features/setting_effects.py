@@ -80,6 +80,8 @@ _OFF = (None, "false", "none", "no", 0.0)
 # Words and switches: a factor in either direction.
 _HALF_OR_DOUBLE = FactorRange(-math.log(2), 0.0, math.log(2))
 UNKNOWN_TIME = FactorRange(-math.log(1.5), 0.0, math.log(1.5))
+# `--disable-flash`, and what is switched off by a variable.
+_DISABLES = re.compile(r"(?:^|[.-])(?:no|not|non|disabled?|without|skip|avoid|off)(?:-|$)")
 # Optimisers that keep many vectors as long as the weights, or matrices.
 _MANY_VECTORS = re.compile(r"lbfgs|l-bfgs|shampoo|soap|k-?fac|newton|hessian|gauss")
 _BITS = re.compile(r"(?<!\d)(?:4|8|16|32|64)(?!\d)")
@@ -152,7 +154,7 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
         return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in _OFF else _ANY_FACTOR
     # Without recomputation all activations are kept, which may be any number of times what is kept with it.
     if about is Meaning.SAVING:
-        is_switched_on = change.old in _OFF and change.new not in _OFF
+        is_switched_on = change.old in _OFF and change.new not in _OFF and not _DISABLES.search(change.name)
         memory = FactorRange(-ANYTHING, 0.0, 0.0) if is_switched_on else _ANY_FACTOR
         return _HALF_OR_DOUBLE if what == "time" else memory
     numbers = [value for value in (change.old, change.new) if isinstance(value, float)]

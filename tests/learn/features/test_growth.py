@@ -87,9 +87,12 @@ def test_fixed_part_of_a_framework_does_not_grow():
         ("optimizer", "adamw", "shampoo", ANYTHING),
         ("stage", "vae", "diffusion", ANYTHING),
         ("solver", "euler", "dopri5", ANYTHING),
+        ("disable-flash", None, "true", ANYTHING),
+        ("without-checkpointing", "false", "true", ANYTHING),
+        ("flash", None, "true", 1.0),
     ],
 )
-def test_what_another_word_may_do(name: str, old: str, new: str, at_most: float):
+def test_what_another_word_may_do(name: str, old: str | None, new: str, at_most: float):
     assert math.exp(assumed_effect(SettingChange(name, old, new), "memory").most) == pytest.approx(at_most)
 
 
