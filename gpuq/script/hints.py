@@ -80,7 +80,7 @@ def _read(
     if not {path for path, _ in known}.issuperset(modules):
         return _read(script, given_words, cwd, (*files, *modules), env, around)
     in_files = configured(read_files)
-    values = Values(surveys, arguments, in_files)
+    values = Values(surveys, arguments, in_files, env)
     all_arguments = {name: value for name, value in pairs(all_words, switches) if name is not None}
     built, read_settings = network(surveys, values), settings(surveys, values, all_arguments, in_files)
     # What is written out in the script is compared too, as the same command may run an edited script.

@@ -46,7 +46,12 @@ _MOST_DIGESTED = 2**20
 _STRING = re.compile(r"""[\"']([^\"'\n]{1,200})[\"']""")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _CHOSEN = re.compile(r"([A-Za-z_][\w.]*)\.(?:\{.*)?")
-_IMPORTS_BY_NAME = re.compile(r"\b(?:import_module|__import__|run_module|locate)\(")
+_IMPORTS_BY_NAME = re.compile(
+    r"\b(?:import_module|__import__|run_module|locate|instantiate|get_class|get_obj_from_str)\(|_target_|class_path"
+)
+_RUNS_SCRIPTS = re.compile(
+    r"\b(?:subprocess|Popen|run_path|execfile|os\.system|os\.exec\w+|exec|spawn\w*|check_call)\b"
+)
 _ADDS_FOLDER = re.compile(r"\bsys\.path\.(?:append|insert|extend)\((.*)")
 _MOST_CHOSEN = 64
 
@@ -201,12 +206,15 @@ class _Finder:
 
     def _in_strings(self, source: str, folders: Iterable[Path]) -> Iterator[Path]:
         """What a source in Python names in its texts: scripts that it runs, and modules that it imports by their names."""
-        folders, by_name = list(dict.fromkeys(folders)), bool(_IMPORTS_BY_NAME.search(source))
-        for string in dict.fromkeys(_STRING.findall(source)):
-            yield from self._scripts(string, folders)
-            yield from self.module_of(string, folders)
-            if by_name and (chosen := _CHOSEN.fullmatch(string)):
-                package = self._folder(chosen[1], folders)
+        imports, runs = _IMPORTS_BY_NAME.search(source), _RUNS_SCRIPTS.search(source)
+        folders = list(dict.fromkeys(folders))
+        for string in dict.fromkeys(_STRING.findall(source)) if imports or runs else ():
+            if runs:
+                yield from self._scripts(string, folders)
+            if imports:
+                yield from self.module_of(string, folders)
+                chosen = _CHOSEN.fullmatch(string)
+                package = None if chosen is None else self._folder(chosen[1], folders)
                 yield from () if package is None else sorted(package.glob("*.py"))[:_MOST_CHOSEN]
 
     def module_of(self, name: str, folders: Iterable[Path]) -> Iterator[Path]:

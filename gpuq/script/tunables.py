@@ -32,6 +32,8 @@ _LONGEST_NAME = 60
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST_NAME}}}")
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _WORD = re.compile(r"[a-z][a-z0-9_.+-]{0,31}")
+# Letters and digits in no order, as keys have them whatever their option is called; words and names have signs between.
+_MAY_BE_KEY = re.compile(r"(?=[a-z0-9]*\d[a-z]+\d)(?=[a-z0-9]*[a-z]\d+[a-z])[a-z0-9]{16,}")
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
 _SIDES = re.compile(r"\d{1,5}(?:[x,]\d{1,5}){1,3}")
@@ -306,7 +308,7 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
         if not last or not (about is Meaning.CHOICE or names_it):
             return None
         return last if _WORD.fullmatch(last) else _digest(last, "file")
-    if _WORD.fullmatch(text):
+    if _WORD.fullmatch(text) and not _MAY_BE_KEY.search(text):
         return text
     return _digest(text) if text else None
 

@@ -302,6 +302,13 @@ def test_what_names_are_about(names: str, about: Meaning | None):
         assert found == dict.fromkeys(names.split(), about)
 
 
+def test_what_looks_like_a_key_is_kept_as_a_digest_whatever_its_option_is_called():
+    words = ("--hub", "hf_abcd12ef34gh56ij78kl", "--tracker", "a1b2c3d4e5f6a7b8", "--net", "resnext101_32x8d")
+    kept = effective_settings(words, {}).values.values()
+    assert [str(value).partition("-")[0] for value in kept] == ["digest", "digest", "resnext101_32x8d"]
+    assert effective_settings(("--base", "convnextv2_base_22k"), {}).values["base"] == "convnextv2_base_22k"
+
+
 def test_of_what_may_be_a_secret_only_numbers_of_sizes_and_switches_are_kept():
     def kept(words: str) -> dict[str, Any]:
         return effective_settings(words.split(), {}).values
