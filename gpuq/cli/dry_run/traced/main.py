@@ -54,9 +54,11 @@ def main() -> None:
 
     try:
         import torch_step
+        import writes
     except ImportError as error:
         report({"refused": f"its Python cannot import PyTorch, for which alone it is counted ({error})"})
 
+    writes.redirect(asked["folder"])
     torch_step.trace(run, report, asked["whole"])
 
 
