@@ -17,7 +17,8 @@ from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
 from gpuq.script.frameworks import framework
-from gpuq.script.inputs import inputs
+from gpuq.script.inputs import inputs, resumed_bytes
+from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.network import network
 from gpuq.script.options import SPELLINGS, pairs, parsed
 from gpuq.script.own_configs import OwnConfigs, own_configs
@@ -97,6 +98,7 @@ def _read(
         return None
     for name, called in given.items():
         _note(ours, name, called)
+    _note_resumed(ours, all_arguments, cwd)
     if code is not None:
         # A further file that says the same is one more name of it.
         unsure = sorted({config_digest(path) for path in own.unsure})
@@ -110,6 +112,14 @@ def _read(
         "given": sorted(ours.given),
     }
     return {name: value for name, value in found.items() if value} or None
+
+
+def _note_resumed(ours: EffectiveSettings, arguments: Mapping[str, str | None], cwd: Path) -> None:
+    """Let what a run goes on from count by its size: of another network, which only the checkpoint may say, it is another one."""
+    for name, given in arguments.items():
+        key = plain(name)
+        if given and meaning(key) is Meaning.RESUME and ours.values.get(key) == "true":
+            ours.values[key] = resumed_bytes(cwd / given) or "true"
 
 
 def _note(ours: EffectiveSettings, name: str, digest: str, *, is_given: bool = True) -> None:

@@ -51,6 +51,20 @@ def inputs(
     return found
 
 
+def resumed_bytes(path: Path) -> float | None:
+    """The size of what a run goes on from, a file or a folder of files, in two digits; None where there is none.
+
+    It is that of the network: checkpoints of one training hardly differ.
+    """
+    try:
+        path = path.expanduser()
+        files = [path] if path.is_file() else [one for one in path.iterdir() if one.is_file()]
+        size = sum(one.stat().st_size for one in files)
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return float(f"{size:.1e}") if size else None
+
+
 def _may_be_input(name: str, path: Path) -> bool:
     if _MODEL_FOLDER.fullmatch(name):
         return any(is_file(path / one) for one in _OF_MODEL)

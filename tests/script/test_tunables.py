@@ -427,6 +427,17 @@ def test_a_folder_that_holds_a_network_is_input_though_networks_are_written_to_s
     assert not differ(tmp_path, "import torch\n", "--ckpt_dir nets/first", "--ckpt_dir nets/second"), "not there yet"
 
 
+def test_what_a_run_goes_on_from_is_known_by_its_size(tmp_path: Path):
+    for name, size in (("small", 1000), ("later", 1001), ("large", 50_000)):
+        (tmp_path / f"{name}.pt").write_bytes(b"x" * size)
+    found = [
+        read(tmp_path, "import torch\n", "--resume", f"{name}.pt")["resume"] for name in ("small", "later", "large")
+    ]
+    assert found == [1000.0, 1000.0, 50_000.0]
+    assert read(tmp_path, "import torch\n", "--resume", "elsewhere/none.pt")["resume"] == "true"
+    assert read(tmp_path, "import torch\n") == {}
+
+
 def test_a_list_of_large_layers_is_one_of_widths():
     assert "widths" in effective_settings(("--layers", "64,64"), {}).values
     assert "layers" in effective_settings(("--layers", "3,4,6,3"), {}).values

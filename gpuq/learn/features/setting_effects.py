@@ -147,6 +147,9 @@ def together(spans: Iterable[tuple[SettingChange, FactorRange]]) -> FactorRange:
 def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     """The assumed effect of a change before anything was measured of it."""
     about, ratio = meaning(change.name), change.ratio
+    # What a run goes on from is known by its size, where it is there.
+    if about is Meaning.RESUME and ratio is not None and what == "memory":
+        return FactorRange(min(0.0, math.log(ratio)), math.log(ratio) / 2, max(0.0, math.log(ratio)))
     if about in (Meaning.RESUME, Meaning.STOPPING):
         return FactorRange() if what == "memory" else _ANY_FACTOR
     # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.

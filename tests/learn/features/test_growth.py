@@ -96,6 +96,12 @@ def test_what_another_word_may_do(name: str, old: str | None, new: str, at_most:
     assert math.exp(assumed_effect(SettingChange(name, old, new), "memory").most) == pytest.approx(at_most)
 
 
+def test_a_larger_checkpoint_is_a_larger_network_and_the_first_one_is_none():
+    effects = [assumed_effect(SettingChange("resume", old, 4e9), "memory").most for old in (2e9, None, "true")]
+    assert [math.exp(most) for most in effects] == pytest.approx([2.0, 1.0, 1.0])
+    assert memory([ran(10.0)], resume=4e9)[1] == pytest.approx(10.0)
+
+
 def test_two_widths_together_count_as_the_larger_effect():
     both = memory([ran(10.0, emsize=64.0, nhid=64.0)], emsize=128.0, nhid=128.0)[1]
     assert both == pytest.approx(memory([ran(10.0, nhid=64.0)], nhid=128.0)[1])
