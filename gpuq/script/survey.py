@@ -139,16 +139,24 @@ def argument(call: ast.Call, place: int, *names: str) -> ast.expr | None:
 
 
 def names_in(node: ast.expr, aliases: dict[str, str]) -> Iterator[str]:
-    """The names in an expression, of dotted ones each part, and of variables of the environment."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name):
-            yield part.id
-        elif isinstance(part, ast.Attribute):
-            yield part.attr
-        elif isinstance(part, ast.Subscript) and dotted(part.value, aliases) == "os.environ":
-            yield text_of(part.slice) or ""
-        elif isinstance(part, ast.Call) and dotted(part.func, aliases) in ("os.getenv", "os.environ.get") and part.args:
-            yield text_of(part.args[0]) or ""
+    """The names that an expression is computed from by arithmetic alone, of dotted ones the last part, and variables of the
+    environment: not `seed` of `generator(seed)`."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.Subscript) and dotted(node.value, aliases) == "os.environ":
+        yield text_of(node.slice) or ""
+    elif isinstance(node, ast.Call) and dotted(node.func, aliases) in ("os.getenv", "os.environ.get") and node.args:
+        yield text_of(node.args[0]) or ""
+    elif isinstance(node, ast.Call) and dotted(node.func, aliases) in ("int", "divmod"):
+        yield from (name for one in node.args for name in names_in(one, aliases))
+    elif isinstance(node, ast.BinOp):
+        yield from (name for one in (node.left, node.right) for name in names_in(one, aliases))
+    elif isinstance(node, ast.IfExp):
+        yield from (name for one in (node.body, node.orelse) for name in names_in(one, aliases))
+    elif isinstance(node, ast.Tuple):
+        yield from (name for one in node.elts for name in names_in(one, aliases))
 
 
 def _children(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:

@@ -211,21 +211,22 @@ def _take_positional(found: EffectiveSettings, place: int, text: str, declared: 
 
 
 def _kept(name: str, raw: Any) -> Iterator[tuple[str, Value]]:
-    """(name, value) of what is stored of a setting of this plain name: of a list of sizes their sum and, apart from it, their
-    proportions, since 16, 1008 need another amount than 512, 512."""
+    """(name, value) of what is stored of a setting of this plain name. Of a list of equal sizes one and their count; of another
+    one the sum and, apart from it, the proportions, since 16, 1008 need another amount than 512, 512."""
     sizes = _sizes(raw)
     # `layers=[64, 64]` are widths, `layers=[3, 4, 6, 3]` are depths.
     if sizes and meaning(name) is Meaning.DEPTH and sum(sizes) >= _WIDTH_OF_LAYER * len(sizes):
         name = _STACK.sub("widths", name)
-    found = value(name, raw)
+    are_equal = len(set(sizes)) == 1
+    found = value(name, sizes[0] if are_equal else raw)
     if found is None:
         return
     yield name, found
-    if sizes and isinstance(found, float) and (whole := sum(sizes)):
-        yield (
-            f"{name[: _LONGEST_NAME - 12]}-proportions",
-            _digest(repr([round(size / whole, 3) for size in sizes]), "of"),
-        )
+    short = name[: _LONGEST_NAME - 12]
+    if are_equal:
+        yield f"{short}-layers", float(len(sizes))
+    elif sizes and (whole := sum(sizes)):
+        yield f"{short}-proportions", _digest(repr([round(size / whole, 3) for size in sizes]), "of")
 
 
 def _sizes(raw: Any) -> list[float]:

@@ -409,6 +409,7 @@ def test_any_command_gives_settings_that_can_be_handed_in(words: list[str], env:
         ("--roi-size 128,128,32", "--roi-size 96,96,96"),
         ("--roi-size 128x128x32", "--roi-size 96x96x96"),
         ("--channels 64,64,64,64", "--channels 256"),
+        ("--channels 64,64,64,64", "--channels 128,128"),
         ("--dims [16,1008]", "--dims [512,512]"),
     ],
 )
@@ -417,6 +418,7 @@ def test_lists_of_one_sum_are_equal_only_in_the_same_proportions(one: str, other
     assert first != second
     longer, larger = (effective_settings(("--channels", text), {}).values for text in ("8,16", "32,64"))
     assert {name for name in longer if longer[name] != larger[name]} == {"channels"}, "bounded by their ratio"
+    assert effective_settings(("--channels", "64,64,64"), {}).values == {"channels": 64.0, "channels-layers": 3.0}
 
 
 def test_a_folder_that_holds_a_network_is_input_though_networks_are_written_to_such(tmp_path: Path):
@@ -497,6 +499,7 @@ def test_an_option_whose_values_are_listed_chooses_whatever_it_is_called(tmp_pat
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nseed = SEEDS[a.idx]", False),
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nfolds[a.idx] = 1", False),
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nprint(a.idx)", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nr = make(a.idx)\nx = rows[r.integers(9)]", False),
     ],
 )
 def test_a_number_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path, source: str, is_index: bool):
