@@ -94,6 +94,16 @@ def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
     return found
 
 
+def configs_of_models(words: Sequence[str], cwd: Path) -> list[Path]:
+    """The files in which folders of networks that a command names say what they are: `--model ./bert` has `bert/config.json`."""
+    found = []
+    for name, value in pairs(words):
+        if name and value and len(value) < 1024 and meaning(plain(name)) is Meaning.CHOICE:
+            path = cwd / Path(value).expanduser() / "config.json"
+            found += [path] if is_file(path) else []
+    return found
+
+
 def is_config(path: Path) -> bool:
     """Whether a file with this name is a configuration file wherever it is named."""
     return path.suffix.lower() in SUFFIXES or _kind(path) == _VARIABLES

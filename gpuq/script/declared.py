@@ -20,6 +20,9 @@ _MAY_CHOOSE = re.compile(r"o|run|job|work|exp|experiment|out|outputs?|name|tags?
 _NUMBERS = re.compile(
     r"(?:.*-)?(?:seed|idx|index|trial|task|array|rep|replicate|repetition|run|job|exp|experiment|id|no|nr)"
 )
+_MAY_BE_CASE = re.compile(
+    r"(?:.*-)?(?:idx|index|trial|task|rep|replicate|repetition|run|exp|experiment)(?:-(?:id|idx|index|no|nr))?"
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Declared:
     """Plain names of options whose values the parser lists."""
     indexing: Collection[str] = ()
     """Plain names of options and variables by which the script chooses from a list."""
+    compared: Collection[str] = ()
+    """Plain names of what decides what the script does."""
     positional: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
@@ -47,6 +52,7 @@ class Declared:
             switches={name for option in options if option.switch for name in option.names},
             listed={plain(name) for option in options if option.listed for name in option.names},
             indexing={plain(name) for name in _indexing(surveys)},
+            compared={plain(name) for one in surveys for name in one.compared},
             positional=positional_names(surveys),
         )
 
@@ -60,10 +66,12 @@ class Declared:
     def chosen(self, name: str, text: str) -> tuple[str, str] | None:
         """Name and value of a setting that chooses what is done, in spite of its name; None for another."""
         short = plain(name)
-        if short in self.listed and _MAY_CHOOSE.fullmatch(short):
+        if (short in self.listed or short in self.compared) and _MAY_CHOOSE.fullmatch(short):
             return f"{CHOSEN}{short}", text
         # Places in a list are no quantities, so they are words.
         if short in self.indexing and _NUMBERS.fullmatch(short):
+            return f"{CHOSEN}{short}", f"{NUMBERED}{text}"
+        if short in self.compared and _MAY_BE_CASE.fullmatch(short):
             return f"{CHOSEN}{short}", f"{NUMBERED}{text}"
         return None
 

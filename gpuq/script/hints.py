@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpuq.script.configs import configured, named_files, read, with_parents
+from gpuq.script.configs import configs_of_models, configured, named_files, read, with_parents
 from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
@@ -74,7 +74,9 @@ def _read(
     if surveys:
         texts = PathTexts(Values(surveys, arguments, {}), programs[0], words, env)
         own = own_configs(surveys, programs[0], words, cwd, texts, env)
-    read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
+    of_models = configs_of_models(all_words, cwd)
+    all_files = [*own.files, *of_models, *of_variables.values(), *named.values()]
+    read_files = [read(path) for path in with_parents(all_files)]
     # `_target_: nets.resnet.ResNet`: the module is as much of the program as those that it imports.
     words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
     modules = modules_named(words_of_files, programs[0], cwd) if surveys else []

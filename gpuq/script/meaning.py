@@ -91,7 +91,8 @@ _OF_A_PART = (
 _OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes|sweeps|repeats"
 # Which part of equal parts: a fold has as many rows as another.
 _ONE_OF_EQUALS = (
-    r"^(?:gpu|device|fold|trial|replicate|repetition|rep|part|index|idx)(?:-(?:id|idx|index|no|nr|number))?$"
+    r"^(?:gpu|device|(?:(?:cv|val|test|outer|inner)-)?fold|trial|replicate|repetition|rep|part|index|idx)"
+    r"(?:-(?:id|idx|index|no|nr|number))?$"
 )
 _PRECISION = "precision|dtype|amp|fp16|bf16|fp8|fp32|half|tf32|double|float32|float64|f64"
 _SAVES = (
@@ -138,7 +139,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 f"^(?!(?:{_INSTEAD})-only$)(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
                 _any("outf|outdir|logdir|wandb|tensorboard|mlflow|neptune"),
                 r"^(?:o|name|tags?|notes?|comments?|track|capture-video|predictions?|preds?|submission|metrics)$",
-                r"^(?:desc|description|suffix|u?uid|guid|git-(?:hash|sha|commit|rev|branch)|commit|study-name|(?:push-to-)?hub-.*)$",
+                r"^(?:desc|description|suffix|u?uid|guid|git-(?:hash|sha|commit|rev|branch)|commit|study-name)$|^push-to-hub$|^(?:push-to-)?hub-",
             )
         ),
     ),
@@ -163,6 +164,8 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                     "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping",
                     "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|schedulers?|sched",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
+                    "noise|noise-std|init-std|margin|timeout|kl|hflip|vflip|cutmix|mixup",
+                    "(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight",
                 ),
                 _ONE_OF_EQUALS,
                 r"^(?:task|array|shard|split|chunk)-(?:id|idx|index)$",

@@ -37,7 +37,8 @@ SCRIPTS = (
     ".py", ".ipynb", ".sh", ".bash", ".zsh", ".R", ".r", ".Rmd", ".jl", ".js", ".lua", ".pl", ".rb", ".smk", ".nf", ".mk",
 )
 # fmt: on
-_OF_PROGRAMS = (*SCRIPTS, "")
+_KERNELS = (".cu", ".cpp", ".cc", ".c", ".cl")
+_OF_PROGRAMS = (*SCRIPTS, *_KERNELS, "")
 _MAGIC = re.compile(rb"^([ \t]*)([%!?].*)$", re.MULTILINE)
 _MODULE = re.compile(r"-m[ \t]+([A-Za-z_][\w.]*)|[\"']([A-Za-z_][\w.]*):[A-Za-z_]\w*[\"']")
 _MOST_DIGESTED = 2**20
@@ -50,7 +51,7 @@ _IMPORTS_BY_NAME = re.compile(
     r"\b(?:import_module|__import__|run_module|locate|instantiate|get_class|get_obj_from_str)\(|_target_|class_path"
 )
 _RUNS_SCRIPTS = re.compile(
-    r"\b(?:subprocess|Popen|run_path|execfile|os\.system|os\.exec\w+|exec|spawn\w*|check_call)\b"
+    r"\b(?:cpp_extension|subprocess|Popen|run_path|execfile|os\.system|os\.exec\w+|exec|spawn\w*|check_call)\b"
 )
 _ADDS_FOLDER = re.compile(r"\bsys\.path\.(?:append|insert|extend)\((.*)")
 _MOST_CHOSEN = 64
@@ -191,15 +192,21 @@ class _Finder:
         if path.suffix in (".py", ".ipynb") or _OF_PYTHON.match(source):
             yield from self.imported(source, path, folders)
             yield from self._in_strings(source, folders)
+            if path.suffix == ".ipynb":
+                magics = b"\n".join(line for _, line in _MAGIC.findall(source.encode("utf-8", "replace")))
+                yield from self._named(_decoded(magics), list(dict.fromkeys(folders)))
             return
-        folders = list(dict.fromkeys(folders))
-        yield from self._scripts(source, folders)
-        for found in _MODULE.finditer(source):
+        yield from self._named(source, list(dict.fromkeys(folders)))
+
+    def _named(self, text: str, folders: Sequence[Path]) -> Iterator[Path]:
+        """The scripts and modules that commands in a text run."""
+        yield from self._scripts(text, folders)
+        for found in _MODULE.finditer(text):
             yield from self._module(found[1] or found[2], folders)
 
     def _scripts(self, text: str, folders: Sequence[Path]) -> Iterator[Path]:
         """The scripts that a text names by their paths."""
-        for name in dict.fromkeys(one for one in _PATH.findall(text) if one.endswith(SCRIPTS)):
+        for name in dict.fromkeys(one for one in _PATH.findall(text) if one.endswith((*SCRIPTS, *_KERNELS))):
             # `$FOLDER/train.py` may be beside it.
             places = (folder / one for folder in folders for one in (name, Path(name).name))
             yield from [place for place in places if is_file(place)][:1]

@@ -67,6 +67,8 @@ class Survey:
     """Function -> the names of its positional parameters."""
     indices: set[str] = field(default_factory=set)
     """What stands in the brackets of `WIDTHS[args.idx]`, by the last part of its name."""
+    compared: set[str] = field(default_factory=set)
+    """What is compared with a constant, or looked up: `args.run == "fit"`, `NETS[args.run]`, `getattr(nets, run)`."""
 
 
 # Skipped: more than half of all nodes, with nothing of interest in them.
@@ -77,6 +79,8 @@ _PLAIN = frozenset(
 # A word of a script that goes with a submission, as `gpuq.messages.submission.Word` requires it.
 _LONGEST_WORD = 100
 _WORD = re.compile(r"[\w.,:/@+ -]+")
+# What is compared with these is looked at for whether it is given.
+_NOTHING = frozenset({None, "", "-", 0, -1, "none", "None", "auto", "debug", "default"})
 # What so many rounds of a loop are, by its variable. Steps may be those of an unrolled network.
 _LOOPS = {
     **dict.fromkeys(("e", "ep", "epoch"), "epochs"),
@@ -203,6 +207,8 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
         _note_call(found, node, place)
     elif isinstance(node, ast.Subscript):
         _note_subscript(found, node)
+    elif isinstance(node, ast.Compare | ast.Match):
+        _note_comparison(found, node)
     elif isinstance(node, ast.For) and found.bases.keys().isdisjoint(place.scopes):
         # In a class it may be a part of a network, which is unrolled.
         _note_loop(found, node, place)
@@ -214,6 +220,20 @@ def _note_subscript(found: Survey, node: ast.Subscript) -> None:
         found.variables.add(text)
     elif isinstance(node.ctx, ast.Load) and not _EQUALS.search(of.lower()):
         found.indices.update(names_in(node.slice, found.aliases))
+        # A table that is written out, or is a constant of a module; results are collected in others.
+        if of.rpartition(".")[2].isupper() or isinstance(node.value, ast.Dict):
+            found.compared.update(names_in(node.slice, found.aliases))
+
+
+def _note_comparison(found: Survey, node: ast.Compare | ast.Match) -> None:
+    if isinstance(node, ast.Match):
+        found.compared.update(names_in(node.subject, found.aliases))
+        return
+    sides = (node.left, *node.comparators)
+    values = [one.value for one in sides if isinstance(one, ast.Constant)]
+    if any(value not in _NOTHING for value in values) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        names = (name for one in sides for name in names_in(one, found.aliases))
+        found.compared.update(name for name in names if name != "__name__")
 
 
 def _note_loop(found: Survey, node: ast.For, place: _Place) -> None:
@@ -273,6 +293,8 @@ def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
     found.calls.append(call)
     if call.name in ("os.getenv", "os.environ.get") and (name := text_of(argument(node, 0, "key"))):
         found.variables.add(name)
+    if call.name == "getattr" and len(node.args) > 1:
+        found.compared.update(names_in(node.args[1], found.aliases))
     option = _option(call)
     if option is not None:
         found.options.append(option)

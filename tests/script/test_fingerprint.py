@@ -128,6 +128,8 @@ NET = "from torch import nn\nnet = nn.Linear({}, 8)\n"
         ("b.py", {"a.py": "import runpy\nrunpy.run_path('b.py')\n"}),
         ("b.py", {"a.py": "import os\nos.system('python b.py --hidden 8')\n"}),
         ("b.py", {"a.py": "subprocess.run([sys.executable, 'b.py'])\n"}),
+        ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["%run b.py\n"]}]})}),
+        ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["!python -m b"]}]})}),
         ("lib/b.py", {"a.py": "import sys\nsys.path.insert(0, 'lib')\nimport b\n"}),
     ],
 )  # fmt: skip
@@ -136,6 +138,11 @@ def test_a_file_that_is_used_by_its_name_counts(tmp_path: Path, module: str, fil
     before = code(tmp_path, {**files, module: NET.format(8)})
     assert code(tmp_path, {**files, module: NET.format(8) + "# the same\n"}) == before
     assert code(tmp_path, {**files, module: NET.format(8192)}) != before
+
+
+def test_kernels_that_are_compiled_count(tmp_path: Path):
+    files = {"a.py": "from torch.utils.cpp_extension import load\nload(name='k', sources=['k.cu'])\n"}
+    assert code(tmp_path, {**files, "k.cu": "int n = 8;"}) != code(tmp_path, {**files, "k.cu": "int n = 8000;"})
 
 
 def test_a_configuration_that_a_shell_script_copies_counts(tmp_path: Path):

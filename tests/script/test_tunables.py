@@ -240,7 +240,7 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         (
             "lr learning_rate weight-decay dropout beta1 warmup_steps momentum verbose lr_backbone lr-scheduler-type grad_clip "
             "clip_grad decay-rate decay_lr gradient-clip-val lora-alpha temperature epsilon_decay_steps cudnn_benchmark "
-            "lambda_gp l2-weight eps-clip",
+            "lambda_gp l2-weight eps-clip kl_weight pos-weight noise_std margin hflip cv_fold ddp_timeout",
             Meaning.HARMLESS,
         ),
         (
@@ -504,6 +504,34 @@ def test_an_option_whose_values_are_listed_chooses_whatever_it_is_called(tmp_pat
 )
 def test_a_number_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path, source: str, is_index: bool):
     assert differ(tmp_path, PARSER + source, "--idx 0", "--idx 1") is is_index
+
+
+@pytest.mark.parametrize(
+    ("source", "chooses"),
+    [
+        ("if a.run == 'first': small()", True),
+        ("match a.run:\n  case 'first': small()", True),
+        ("net = getattr(nets, a.run)()", True),
+        ("net = {'first': 64, 'second': 1024}[a.run]", True),
+        ("net = NETS[a.run]", True),
+        ("if a.run == '': a.run = now()", False),
+        ("results[a.run] = fit()\nprint(results[a.run])", False),
+        ("if __name__ == '__main__': fit(a.run)", False),
+    ],
+)
+def test_a_name_that_decides_what_is_done_counts(tmp_path: Path, source: str, chooses: bool):
+    declared = "p.add_argument('--run')\na = p.parse_args()\n"
+    assert differ(tmp_path, PARSER + declared + source, "--run first", "--run second") is chooses
+
+
+def test_a_folder_of_a_network_counts_by_what_its_configuration_holds(tmp_path: Path):
+    (tmp_path / "bert").mkdir()
+    found = []
+    for width in (64, 1024):
+        (tmp_path / "bert" / "config.json").write_text(f'{{"hidden_size": {width}}}')
+        found.append(read(tmp_path, "import torch\n", "--model_name_or_path", "./bert"))
+    assert [one.pop("hidden-size") for one in found] == [64.0, 1024.0]
+    assert found[0] == found[1]
 
 
 def test_a_variable_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path):
