@@ -79,6 +79,8 @@ _PLAIN = frozenset(
 # A word of a script that goes with a submission, as `gpuq.messages.submission.Word` requires it.
 _LONGEST_WORD = 100
 _WORD = re.compile(r"[\w.,:/@+ -]+")
+# Methods that declare options, which scripts shorten: `add = parser.add_argument`.
+_DECLARE = frozenset({"add_argument", "add_option", "add_arg"})
 # What is compared with these is looked at for whether it is given.
 _NOTHING = frozenset({None, "", "-", 0, -1, "none", "None", "auto", "debug", "default"})
 # What so many rounds of a loop are, by its variable. Steps may be those of an unrolled network.
@@ -278,6 +280,8 @@ def _note_assignment(found: Survey, target: ast.expr, value: ast.expr, place: _P
     if isinstance(target, ast.Tuple):
         found.unpacked.append((tuple(getattr(one, "id", "") for one in target.elts), value))
         return
+    if isinstance(target, ast.Name) and getattr(value, "attr", "") in _DECLARE:
+        found.aliases[target.id] = f".{value.attr}"  # type: ignore[attr-defined]
     if isinstance(target, ast.Name | ast.Attribute):
         name = target.id if isinstance(target, ast.Name) else target.attr
     elif isinstance(target, ast.Subscript) and (key := text_of(target.slice)):
@@ -310,7 +314,7 @@ def _option(call: Call) -> Option | None:
     if last.startswith("DEFINE_") and texts and texts[0]:
         default = node.args[1] if len(node.args) > 1 else default
         return Option((texts[0],), default, last in ("DEFINE_bool", "DEFINE_boolean"), last.startswith("DEFINE_enum"))
-    if last not in {"add_argument", "option", "add_option", "add_arg", "Option"}:
+    if last not in _DECLARE and last not in ("option", "Option"):
         return None
     # `--shout/--no-shout`, as click has it.
     spellings = [text.partition("/")[0] for text in texts if text and text.startswith("-")]

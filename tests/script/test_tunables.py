@@ -566,3 +566,8 @@ def test_a_short_option_that_is_no_place_or_verbosity_counts(tmp_path: Path, sou
 
 def test_variables_that_only_begin_as_those_of_ranks_are_settings():
     assert effective_settings((), {"RANK_DIM": "64", "RANK": "3", "LOCAL_RANK": "1"}).values == {"rank-dim": 64.0}
+
+
+def test_options_are_declared_by_a_shorter_name_too(tmp_path: Path):
+    source = PARSER + "add = p.add_argument\nadd('--hidden', type=int, default=64)\n"
+    assert read(tmp_path, source) == {"hidden": 64.0}
