@@ -1,5 +1,5 @@
-"""Whether a script is to make optimizers again, after those whose first steps were seen: by what its code has in store from the
-place on where it is.
+"""Whether a script is to make optimizers again, or larger steps, after those that were seen: by what its code has in store from
+the place on where it is.
 
 `for width in 64, 4096: fit(width)` and `fit(small); fit(large)` train several models in turn, and what the first one needs says
 nothing of the others. Only the script's own code is looked at, that of installed packages is not.
@@ -10,12 +10,15 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import re
 import sysconfig
 from collections.abc import Collection, Iterator
 from types import CodeType, FrameType
 
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
+# Variables of loops over sizes and over parts of a training.
+_SIZES = re.compile(r"(?:^|_)(?:sizes?|res|resolution|len|length|width|dim|depth|bs|stage|phase)$", re.IGNORECASE)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -45,6 +48,15 @@ class Origins:
             for call in _to_come(self._body(one), one.f_lineno):
                 if _name(call) in names:
                     return f"{os.path.basename(one.f_code.co_filename)}:{call.lineno}"  # noqa: PTH119 - as in `main`
+        return None
+
+    def grows(self, frame: FrameType | None) -> str | None:
+        """What later steps are larger by: the variable of a loop over sizes around them, `for size in 32, 64`, and its place."""
+        for one in self._of_script(frame):
+            for loop in _loops_around(self._body(one), one.f_lineno):
+                names = (part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name))
+                if size := next(filter(_SIZES.search, names), None):
+                    return f"{size} at {os.path.basename(one.f_code.co_filename)}:{loop.lineno}"  # noqa: PTH119
         return None
 
     def _of_script(self, frame: FrameType | None) -> Iterator[FrameType]:
@@ -82,6 +94,15 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 
 def _spans(node: ast.AST, line: int) -> bool:
     return getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", None) or 0)
+
+
+def _loops_around(node: ast.AST | None, line: int) -> Iterator[ast.For | ast.AsyncFor]:
+    """The loops over something that this line is in."""
+    for one in () if node is None else _children(node):
+        if _spans(one, line):
+            if isinstance(one, (ast.For, ast.AsyncFor)):
+                yield one
+            yield from _loops_around(one, line)
 
 
 def _statements(body: ast.AST | None, line: int) -> Iterator[ast.AST]:

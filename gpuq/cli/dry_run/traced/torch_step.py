@@ -191,6 +191,8 @@ def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], who
             if enough:
                 if place := origins.again(sys._getframe(1)):
                     report({"refused": f"it makes another optimizer later, at {place}, maybe for a larger model"})
+                if size := origins.grows(sys._getframe(1)):
+                    report({"refused": f"later steps may be larger, by the loop over {size}"})
                 of_training.update(seen())
                 epoch.cut()
 

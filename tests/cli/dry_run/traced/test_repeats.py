@@ -33,16 +33,21 @@ class ReachedError(Exception):
 
 
 def place(source: str, name: str) -> str | None:
-    """What is said at the first step of an optimizer of this script."""
+    """Where an optimizer is made again, asked at the first step of this script."""
+    return answers(source, name)[0]
+
+
+def answers(source: str, name: str) -> tuple[str | None, str | None]:
+    """Where an optimizer is made again, and what makes later steps larger."""
     origins = Origins("/nowhere")
-    answer: list[str | None] = []
+    answer: list[tuple[str | None, str | None]] = []
 
     class Adam:
         def __init__(self, _: int) -> None:
             origins.note(sys._getframe(1), {"Adam", "Sgd"})
 
         def step(self) -> None:
-            answer.append(origins.again(sys._getframe(1)))
+            answer.append((origins.again(sys._getframe(1)), origins.grows(sys._getframe(1))))
             raise ReachedError
 
     linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
@@ -60,3 +65,16 @@ def test_one_training_makes_no_optimizer_again(what: str) -> None:
 def test_trainings_that_follow_each_other_are_seen(what: str) -> None:
     source, line = AGAIN[what]
     assert place(source, "again.py") == f"again.py:{line}"
+
+
+@pytest.mark.parametrize(
+    ("loops", "grows"),
+    [
+        ("for size in (32, 64):\n  for batch in range(3): opt.step()\n", "size at loops.py:2"),
+        ("for epoch in range(3):\n  for x, seq_len in data: opt.step()\n", "seq_len at loops.py:3"),
+        ("for epoch in range(3):\n  for x, y in data: opt.step()\n", None),
+        ("for size in (32, 64): print(size)\nfor batch in range(3): opt.step()\n", None),
+    ],
+)
+def test_a_loop_over_sizes_makes_later_steps_larger(loops: str, grows: str | None) -> None:
+    assert answers(f"data, opt = [(1, 2)], Adam(1)\n{loops}", "loops.py")[1] == grows
