@@ -16,6 +16,8 @@ MOST_TASKS = 10_000
 """No array has more tasks."""
 TASK = "task"
 """The placeholder for the number of the task."""
+TASK_VARIABLES = ("GPUQ_ARRAY_TASK", "SLURM_ARRAY_TASK_ID")
+"""Variables of a task that hold its number."""
 PARAMETER = r"[A-Za-z_][A-Za-z0-9_.-]{0,99}"
 """The name of a parameter, as a regular expression."""
 

@@ -75,18 +75,25 @@ def hints(
 ) -> dict[str, Any] | None:
     """What can be read in the script that holds for every task of this array; None if there is nothing.
 
-    It is read for the first task, and for each parameter with two other values; what differs is left out.
+    It is read for the first task, and for each parameter with two other values; what differs is left out. That the script chooses
+    by something from a list is kept with the value of the first task, so that the others get their own.
     """
+    from gpuq.script.meaning import CHOSEN
+
     others = []
     for values in found.get("params", {}).values():
         different = [place for place, value in enumerate(values) if value != values[0]]
         others += [different[0], different[-1]] if different else []
-    read = []
+    read: list[dict[str, Any]] = []
     for place in dict.fromkeys([0, *others]):
         filling = task_values(found, place)
         words = tuple(array.filled(word, filling) for word in command.words)
-        read.append(capture.hints(replace(command, words=words), folder, env) or {})
+        variables = {**env, **filling, **dict.fromkeys(array.TASK_VARIABLES, filling[array.TASK])}
+        read.append(capture.hints(replace(command, words=words), folder, variables) or {})
     kept = {name: _in_all([one.get(name) for one in read]) for name in read[0]}
+    if chosen := {name: value for name, value in read[0].get("values", {}).items() if name.startswith(CHOSEN)}:
+        kept["values"] = {**(kept["values"] or {}), **chosen}
+        kept["given"] = sorted({*(kept.get("given") or ()), *(chosen.keys() & set(read[0].get("given", ())))})
     return {name: value for name, value in kept.items() if value} or None
 
 

@@ -20,7 +20,7 @@ from gpuq.script.options import canonical, pairs, parsed
 from gpuq.script.source import digest, is_file, parse, text
 
 LARGEST_BYTES = 64 * 1024
-MOST_FILES = 12
+MOST_FILES = 40
 SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
 _VARIABLES = ".env"
 # These are read where the command names them: in the source of a script such names are rather data.
@@ -91,6 +91,16 @@ def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
             )
             if path is not None:
                 found[value] = path
+    return found
+
+
+def configs_of_models(words: Sequence[str], cwd: Path) -> list[Path]:
+    """The files in which folders of networks that a command names say what they are: `--model ./bert` has `bert/config.json`."""
+    found = []
+    for name, value in pairs(words):
+        if name and value and len(value) < 1024 and meaning(plain(name)) is Meaning.CHOICE:
+            path = cwd / Path(value).expanduser() / "config.json"
+            found += [path] if is_file(path) else []
     return found
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
 from gpuq.script.digests import short_digest
-from gpuq.script.inputs import NUMBER_IN_NAME, RESULTS
-from gpuq.script.meaning import Meaning, meaning, names_size, plain
+from gpuq.script.inputs import NUMBER_IN_NAME
+from gpuq.script.meaning import RESULTS, Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
 from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
@@ -39,17 +39,36 @@ _COMPARED = frozenset(
 _MOST_COMPARED = 32
 # Of other names of results some choose a network or a part of a data set.
 _PLACE = re.compile(r"(?:dir|path|folder|file|filename|prefix|suffix|notes?|comments?|(?:run|job|wandb|study)-name)$")
+# In the code of a network numbers of these names are sizes: `Block(inp=3, out=64, exp=4)`.
+_OF_A_NETWORK = re.compile(r"o|out|outputs?|exp|results?|work|preds?|predictions?")
+# Schedules of the learning rate, and limits of gradients.
+_OF_RATES = re.compile(r"LR$|LRScheduler$|_schedule(?:_with_\w+)?$|^clip_grad_(?:norm|value)_?$|^EarlyStopping$")
 _OF_CHANCE = re.compile(r"seed|dropout|default_rng|randomstate", re.IGNORECASE)
 # fmt: off
 _MESSAGES = frozenset({
     "print", "pprint", "info", "debug", "warning", "warn", "error", "exception", "critical", "log", "log_dict", "log_metric",
     "log_metrics", "log_params", "log_artifact", "add_scalar", "add_scalars", "add_image", "add_text", "add_histogram",
-    "set_description", "set_postfix",
+    "set_description", "set_postfix", "save", "savez", "savefig", "makedirs", "mkdir", "close", "flush",
 })
-_LOGS = frozenset({"wandb", "mlflow", "neptune", "logger", "logging"})
+_LOGS = frozenset({"wandb", "mlflow", "neptune", "logger", "logging", "plt"})
+_CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
+# What these start.
+_STARTS = frozenset({"agent", "sweep", "run"})
+# What a message may call without doing work: `print(fit(model))` trains.
+_FORMATS = frozenset({
+    "abs", "all", "any", "argmax", "basename", "bool", "count", "cpu", "current_device", "detach", "device_count",
+    "dict", "dim", "enumerate", "exp", "float", "format", "get", "getLogger", "get_device_name", "get_last_lr",
+    "getattr", "int", "isoformat", "item", "items", "join", "keys", "len", "list", "ljust", "log", "lower", "max",
+    "max_memory_allocated", "mean", "memory_allocated", "memory_reserved", "min", "named_parameters", "next", "norm",
+    "now", "numel", "numpy", "parameters", "perf_counter", "range", "replace", "repr", "rjust", "round", "set",
+    "size", "sorted", "split", "sqrt", "squeeze", "state_dict", "std", "str", "strftime", "strip", "sum", "time", "timedelta",
+    "tolist", "total_seconds", "tuple", "type", "upper", "values", "vars", "zip",
+})
 _MESSAGES_OF_SHELL = frozenset({
     "echo", "printf", "date", "mkdir", "sleep", "hostname", "pwd", "nvidia-smi", "whoami", "uname", "tee", "cat", "grep", "tail",
 })
+# These make a file of another one.
+_COPIES = frozenset({"cp", "ln", "mv", "install", "cat", "sed", "awk", "envsubst", "jq", "yq", "m4", "jinja2"})
 # fmt: on
 _NO_WORK = frozenset({ast.Load, ast.Store, ast.Del, ast.Pass})
 _SHELL = frozenset({".sh", ".bash", ".zsh", ".mk"})
@@ -118,7 +137,7 @@ def is_harmless(name: str | None, value: Any) -> bool:
     if about is Meaning.OUTPUT and isinstance(value, str) and not number:
         is_place = _PLACE.search(plain(name or "")) or RESULTS.search(value)
         return bool(is_place) and not names_size(value)
-    return about is Meaning.OUTPUT and bool(number)
+    return about is Meaning.OUTPUT and bool(number) and not _OF_A_NETWORK.fullmatch(plain(name or ""))
 
 
 def _harmless(survey: Survey) -> set[int]:
@@ -127,6 +146,9 @@ def _harmless(survey: Survey) -> set[int]:
     for call in survey.calls:
         if _OF_CHANCE.search(call.last) or call.last.lower() in OPTIMIZERS:
             found |= {id(node) for node in call.node.args if _number(node) is not None}
+        elif _OF_RATES.search(call.last):
+            parts = (*call.node.args, *(one.value for one in call.node.keywords))
+            found |= {id(node) for node in parts if _number(node) is not None}
     return found
 
 
@@ -198,7 +220,9 @@ def _of_python(tree: ast.Module, left_out: set[int]) -> Iterator[str]:
             yield repr(node.value)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             yield from _imported(node)
-        elif type(node) not in _NO_WORK and not (isinstance(node, ast.Expr) and _is_message(node.value)):
+        elif isinstance(node, ast.Expr) and (configuration := _configuration(node.value)) is not None:
+            stack.append(configuration)
+        elif type(node) not in _NO_WORK and not _changes_nothing(node):
             yield type(node).__name__
             # What is empty is no part: newer versions of Python have more fields.
             parts = [getattr(node, name, None) for name in node._fields]
@@ -222,18 +246,44 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
             yield f"import {module}{one.name} as {one.asname}"
 
 
-def _is_message(node: ast.expr) -> bool:
-    """Whether a statement is a docstring, or only prints or logs something."""
-    if isinstance(node, ast.Constant):
-        return True
-    if not isinstance(node, ast.Call):
+def _changes_nothing(node: ast.AST) -> bool:
+    """Whether a statement is a docstring, prints, logs or saves something, looks at the clock, or asserts what costs nothing."""
+    if isinstance(node, ast.Assert):
+        return all(map(_formats, _calls_in(node)))
+    if isinstance(node, ast.Assign):
+        return isinstance(node.value, ast.Call) and _called(node.value) in _CLOCKS and not node.value.args
+    if not isinstance(node, ast.Expr):
         return False
-    function = node.func
-    if (getattr(function, "attr", None) or getattr(function, "id", None)) in _MESSAGES:
+    if isinstance(node.value, ast.Constant):
+        return True
+    return isinstance(node.value, ast.Call) and _reports(node.value) and all(map(_formats, _calls_in(node.value)))
+
+
+def _configuration(node: ast.expr) -> ast.expr | None:
+    """What a run is configured with, which the script may read from there: `wandb.config.arch`. None for all else."""
+    of_log = isinstance(node, ast.Call) and _reports(node) and _called(node) not in _MESSAGES
+    return keyword(node, "config") if of_log and isinstance(node, ast.Call) else None
+
+
+def _reports(call: ast.Call) -> bool:
+    function: ast.expr = call.func
+    if _called(call) in _MESSAGES:
         return True
     while isinstance(function, ast.Attribute):
         function = function.value
-    return isinstance(function, ast.Name) and function.id in _LOGS
+    return isinstance(function, ast.Name) and function.id in _LOGS and _called(call) not in _STARTS
+
+
+def _calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    return (part for part in ast.walk(node) if isinstance(part, ast.Call) and part is not node)
+
+
+def _formats(call: ast.Call) -> bool:
+    return _called(call) in _FORMATS
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
 
 
 def _of_shell(text: str, folders: Sequence[Path]) -> Iterator[str]:
@@ -246,36 +296,51 @@ def _of_shell(text: str, folders: Sequence[Path]) -> Iterator[str]:
         except ValueError:  # a quote that goes on in the next line
             yield line.strip()
             continue
-        for command in _commands(words):
-            if command[0] in _MESSAGES_OF_SHELL:
+        for command, is_read in _commands(words):
+            if command[0] in _MESSAGES_OF_SHELL and not is_read:
                 continue
             for name, value in pairs(command):
                 yield f"{name} {'#' if is_harmless(name, value) else value}"
-                path = _config_in(folders, name, value)
+                path = _config_in(folders, name, value, is_copied=command[0] in _COPIES)
                 yield from () if path is None else _of_config(read(path))
 
 
-def _commands(words: Iterable[str]) -> Iterator[list[str]]:
-    """The commands of one line, without the files that their output goes to."""
+def _commands(words: Iterable[str]) -> Iterator[tuple[list[str], bool]]:
+    """The commands of one line, without the files that their output goes to, and whether another command, or a configuration
+    file, takes that output."""
     command: list[str] = []
     to_file = False
+    written: list[str] = []
+    parts: list[tuple[list[str], list[str], str]] = []
     for word in (*words, ";"):
         if to_file:
             to_file = False
+            written.append(word)
         elif _REDIRECTION.fullmatch(word):
             to_file = True
         elif not _OPERATOR.fullmatch(word):
             command.append(word)
         elif command:
-            yield command
-            command = []
+            parts.append((command, written, word))
+            command, written = [], []
+    # From the last one on: what `echo` is read by may be `tee`.
+    found: list[tuple[list[str], bool]] = []
+    is_read = False
+    for command, written, operator in reversed(parts):
+        of_tee = command[1:] if command[0] == "tee" else []
+        into_config = any(is_config(Path(word)) for word in (*written, *of_tee))
+        is_piped = operator.startswith("|") and operator != "||"
+        is_read = into_config or (is_piped and (is_read or found[-1][0][0] not in _MESSAGES_OF_SHELL))
+        found.append((command, is_read))
+    return reversed(found)
 
 
-def _config_in(folders: Sequence[Path], name: str | None, value: str | None) -> Path | None:
-    """The configuration file that an argument names. A positional one counts in a folder for such files only."""
+def _config_in(folders: Sequence[Path], name: str | None, value: str | None, *, is_copied: bool) -> Path | None:
+    """The configuration file that an argument names. A positional one counts in a folder for such files only, unless it is
+    copied."""
     if not value or not is_config(Path(value)) or (name and meaning(plain(name)) is Meaning.OUTPUT):
         return None
-    if name is None and not re.search(r"conf|cfg|\.env$", value):
+    if name is None and not is_copied and not re.search(r"conf|cfg|\.env$", value):
         return None
     return next((folder / value for folder in folders if is_file(folder / value)), None)
 

@@ -12,18 +12,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpuq.script.configs import configured, named_files, read, with_parents
+from gpuq.script.configs import configs_of_models, configured, named_files, read, with_parents
+from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
 from gpuq.script.frameworks import framework
-from gpuq.script.inputs import inputs
+from gpuq.script.inputs import inputs, resumed_bytes
+from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.network import network
 from gpuq.script.options import SPELLINGS, pairs, parsed
 from gpuq.script.own_configs import OwnConfigs, own_configs
 from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
 from gpuq.script.shell import named_positions
-from gpuq.script.source import LARGEST_BYTES, contents, sources, text
+from gpuq.script.source import LARGEST_BYTES, contents, modules_named, sources, text
 from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, ScriptSettings, effective_settings
 from gpuq.script.values import Values
@@ -57,11 +59,14 @@ def _read(
     around: Sequence[str],
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
-    _, surveys, code, numbers = _surveys(programs, cwd)
+    known, surveys, code, numbers = _surveys(programs, cwd)
+    given_words = words
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
     # A script does not see what its launcher is given, which may have options of the same names.
-    arguments = {name: value for name, value in pairs(words) if name is not None}
+    declared = Declared.of(surveys)
+    switches = declared.switches
+    arguments = {name: value for name, value in pairs(words, switches) if name is not None}
     all_words = (*around, *words)
     named = named_files(all_words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
@@ -69,10 +74,17 @@ def _read(
     if surveys:
         texts = PathTexts(Values(surveys, arguments, {}), programs[0], words, env)
         own = own_configs(surveys, programs[0], words, cwd, texts, env)
-    read_files = [read(path) for path in with_parents([*own.files, *of_variables.values(), *named.values()])]
+    of_models = configs_of_models(all_words, cwd)
+    all_files = [*own.files, *of_models, *of_variables.values(), *named.values()]
+    read_files = [read(path) for path in with_parents(all_files)]
+    # `_target_: nets.resnet.ResNet`: the module is as much of the program as those that it imports.
+    words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
+    modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
+    if not {path for path, _ in known}.issuperset(modules):
+        return _read(script, given_words, cwd, (*files, *modules), env, around)
     in_files = configured(read_files)
-    values = Values(surveys, arguments, in_files)
-    all_arguments = {name: value for name, value in pairs(all_words) if name is not None}
+    values = Values(surveys, arguments, in_files, env)
+    all_arguments = {name: value for name, value in pairs(all_words, switches) if name is not None}
     built, read_settings = network(surveys, values), settings(surveys, values, all_arguments, in_files)
     # What is written out in the script is compared too, as the same command may run an edited script.
     sizes = {
@@ -80,12 +92,15 @@ def _read(
         for name, setting in read_settings.items()
         if setting["origin"] == "script"
     }
-    ours = effective_settings(all_words, {}, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
-    given = inputs(all_words, cwd, ours.values, named)
+    # Of the job's variables the API takes care, which knows all of them, but not what the script does with them.
+    choosing = {name: value for name, value in env.items() if declared.chosen(name, value) is not None}
+    ours = effective_settings(all_words, choosing, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
+    given = inputs(all_words, cwd, ours.values, named, switches)
     if code is None and not given and not around and not any(one.entries or one.rest for one in read_files):
         return None
     for name, called in given.items():
         _note(ours, name, called)
+    _note_resumed(ours, all_arguments, cwd)
     if code is not None:
         # A further file that says the same is one more name of it.
         unsure = sorted({config_digest(path) for path in own.unsure})
@@ -99,6 +114,14 @@ def _read(
         "given": sorted(ours.given),
     }
     return {name: value for name, value in found.items() if value} or None
+
+
+def _note_resumed(ours: EffectiveSettings, arguments: Mapping[str, str | None], cwd: Path) -> None:
+    """Let what a run goes on from count by its size: of another network, which only the checkpoint may say, it is another one."""
+    for name, given in arguments.items():
+        key = plain(name)
+        if given and meaning(key) is Meaning.RESUME and ours.values.get(key) == "true":
+            ours.values[key] = resumed_bytes(cwd / given) or "true"
 
 
 def _note(ours: EffectiveSettings, name: str, digest: str, *, is_given: bool = True) -> None:

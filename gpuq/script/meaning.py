@@ -78,16 +78,21 @@ _REPORTS = (
 # Alone, these say what is done instead of a training: another work.
 _INSTEAD = "eval|evaluate|evaluation|val|valid|validation|test"
 _OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level"
-_OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
+_OUTPUT = "out|output|save|log|logs|run|exp|experiment|report|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
 _QUALIFIERS = (
     "rate|ratio|value|val|weight|norm|coeff?|coefficient|factor|prob|probability|schedule|scheduler|policy|type|mode|fn|steps?|"
     "iters?|epochs?|milestones|period|start|end|min|max|init|initial|final|power|params?|target|range|algorithm|name|id|[a-z]|[0-9]+"
 )
+# Before these a word of a run says that they are of each part of it: `max-episode-steps`.
+_OF_A_PART = (
+    "episode|decod[a-z]*|denois[a-z]*|diffusion|inner|rollout|unroll[a-z]*|solver|ode|refine[a-z]*|search|sampl[a-z]*"
+)
 _OF_A_RUN = "steps?|iters?|iterations?|timesteps?|updates|episodes|batches|rounds|passes|sweeps|repeats"
 # Which part of equal parts: a fold has as many rows as another.
 _ONE_OF_EQUALS = (
-    r"^(?:gpu|device|fold|trial|replicate|repetition|rep|part|index|idx)(?:-(?:id|idx|index|no|nr|number))?$"
+    r"^(?:gpu|device|(?:(?:cv|val|test|outer|inner)-)?fold|trial|replicate|repetition|rep|part|index|idx)"
+    r"(?:-(?:id|idx|index|no|nr|number))?$"
 )
 _PRECISION = "precision|dtype|amp|fp16|bf16|fp8|fp32|half|tf32|double|float32|float64|f64"
 _SAVES = (
@@ -109,6 +114,13 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
         Meaning.SAVING,
         r"(?:cache|precompute)d?-(?:[a-z]+-){0,3}(?:latents?|features?|embed[a-z]*|outputs?|encoder|log-?p(?:rob)?s?)$",
     ),
+    # Several passes with another dropout each, or a window of so many: sizes, whatever they are sizes of.
+    (
+        Meaning.COUNT,
+        r"(?:^|-)(?:(?:drop-?out|drop-?path|smoothing|regularization|reg|jitter|lambda|max-norm|date|time-?stamp|rng|seed)-)(?:[a-z]+-)*"
+        r"(?:samples?|passes|copies|windows?|dims?|size|len|length|layers?|blocks?|heads?|channels|frames|tokens)$|"
+        r"^(?:multi|mc)-sample-dropout$|^(?:n|num|number-of)-?seeds$",
+    ),
     (Meaning.BATCH, _qualified("batch-?size|bsz?")),
     (Meaning.CHOICE, _qualified("encoder|decoder|backbone|network|net|model|arch|unet|teacher|student")),
     (Meaning.CHOICE, r"^exp(?:eriment)?-?file$"),
@@ -127,7 +139,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 f"^(?!(?:{_INSTEAD})-only$)(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
                 _any("outf|outdir|logdir|wandb|tensorboard|mlflow|neptune"),
                 r"^(?:o|name|tags?|notes?|comments?|track|capture-video|predictions?|preds?|submission|metrics)$",
-                r"^(?:desc|description|suffix|u?uid|guid|git-(?:hash|sha|commit|rev|branch)|commit|study-name|(?:push-to-)?hub-.*)$",
+                r"^(?:desc|description|suffix|u?uid|guid|git-(?:hash|sha|commit|rev|branch)|commit|study-name)$|^push-to-hub$|^(?:push-to-)?hub-",
             )
         ),
     ),
@@ -152,6 +164,8 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                     "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping",
                     "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|schedulers?|sched",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
+                    "noise|noise-std|init-std|margin|timeout|kl|hflip|vflip|cutmix|mixup",
+                    "(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight",
                 ),
                 _ONE_OF_EQUALS,
                 r"^(?:task|array|shard|split|chunk)-(?:id|idx|index)$",
@@ -182,14 +196,14 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (
         Meaning.COPIES,
         _any(
-            f"{_PRECISION}|mixed|mixed-precision|optimizer|optimiser|optim|opt|ema|use-ema|stage|fused|compile|bidirectional|solver",
+            f"{_PRECISION}|mixed|mixed-precision|optimizer|optimiser|optim|opt|ema|use-ema|fused|compile|bidirectional",
         ),
     ),
     (
         Meaning.LENGTH,
         r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
-        rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:[a-z]+-)*(?:{_OF_A_RUN})$|"
-        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|seeds|folds|trials)$|"
+        rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:(?!(?:{_OF_A_PART})-)[a-z]+-)*(?:{_OF_A_RUN})$|"
+        r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|folds|trials)$|"
         r"^(?:n|num)-?iters$",
     ),
     (Meaning.BATCH, r"^max-duration$"),
@@ -201,12 +215,12 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.BATCH, r"batch|(?:^|-)bs(?:z)?(?:-|$)|(?:^|-)(?:b|chunk|chunk-size)$|samples-per"),
     (
         Meaning.SIDE,
-        r"(?:image|img|crop|frame|tile|patch|video)-?(?:size|res|resolution|side|height|width|sz|h|w)$|"
+        r"^sample-size$|(?:image|img|crop|frame|tile|patch|video)-?(?:size|res|resolution|side|height|width|sz|h|w)$|"
         r"resolution|(?:^|-)(?:res|per-side)$|^(?:side|frame|imgsz|height|crop)$",
     ),
     (
         Meaning.SEQUENCE,
-        r"^(?:(?:n|num|number|max|total|of)-?)*(?:points?|nodes?|particles|atoms|residues)$|"
+        r"^(?:(?:n|num|number|max|total|of)-?)*(?:points?|nodes?|particles|atoms|residues|frames)$|"
         r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
     ),
     (
@@ -256,6 +270,8 @@ _FILE = re.compile(
     r"\.(?:py|gin|j?sonnet|libsonnet|prototxt|json|toml|ya?ml|ini|cfg|conf|txt|xml|pt|pth|ckpt|safetensors|bin|h5|hdf5|npz|npy|pkl|"
     r"onnx|gguf|tar|tpr)$|^file-[0-9a-f]{8}$"
 )
+RESULTS = re.compile(r"(?:^|/)(?:out(?:puts?)?|results?|runs?|logs?|checkpoints?|ckpts?|saved?|work_dirs?)(?:[/_.-]|$)")
+"""Paths to what runs leave behind."""
 _SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id", "enabled", "enable"})
 # Words of secrets; and of sizes, whose numbers are none: `key-dim`, `max-tokens`.
 _SECRETS = re.compile(
@@ -284,13 +300,19 @@ def plain(name: str) -> str:
     return _HUMP.sub("-", last).replace("_", "-").strip("-").lower()
 
 
+CHOSEN = "choice-of-"
+"""Before the name of a setting that chooses what is done, though its name says that it is harmless."""
+NUMBERED = "no-"
+"""Before the value of one that is a place in a list: such numbers are no quantities."""
+
+
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> Meaning:
     """The meaning of a setting with this plain name; of a dotted one that of its last part, unless the whole says more: secrets,
     loggers, and what saves memory (`zero_optimization.offload_optimizer.device`)."""
     if may_be_secret(name) and not _MEASURES.search(name):
         return Meaning.PRIVATE
-    if len(name) > _LONGEST:
+    if len(name) > _LONGEST or name.startswith(CHOSEN):
         return Meaning.OTHER
     if _KEEPS_RECORDS.search(name):
         return Meaning.OUTPUT

@@ -7,7 +7,7 @@ shared by the kind, the features and the reader of scripts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 NUMBER = re.compile(r"^[+-]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
@@ -53,10 +53,10 @@ SWITCHES = frozenset({"amp", "fp16", "bf16", "half", "tf32"})
 """Options that name a precision by their presence: they keep their own name."""
 
 
-def pairs(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
+def pairs(words: Sequence[str], switches: Container[str] = ()) -> Iterator[tuple[str | None, str | None]]:
     """(name, value) of each argument: no name for a positional value, no value for a switch.
 
-    An option takes the next word unless that is an option too.
+    An option takes the next word unless that is an option too, or it is known to be one of the `switches`.
     """
     i = 0
     while i < len(words):
@@ -67,7 +67,8 @@ def pairs(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
         if name is not None and value is None and i < len(words):
             following = words[i]
             # `--amp data/`: a switch, then a path.
-            is_switch = SETTING_OF.get(canonical(name)) == "precision" and not PRECISION.match(following)
+            is_precision = SETTING_OF.get(canonical(name)) == "precision"
+            is_switch = name in switches or (is_precision and not PRECISION.match(following))
             if _split(following)[0] is None and following != "--" and not is_switch:
                 value = following
                 i += 1

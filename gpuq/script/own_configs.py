@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gpuq.script.configs import is_config
 from gpuq.script.hydra import composed
-from gpuq.script.inputs import RESULTS
+from gpuq.script.meaning import RESULTS
 from gpuq.script.options import canonical, pairs
 from gpuq.script.path_texts import UNKNOWN_PART, PathTexts
 from gpuq.script.source import is_file

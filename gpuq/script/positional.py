@@ -1,6 +1,6 @@
 """How a script calls the words that its command gives without a name: `seed` of `train.py 7`.
 
-By its parser, or by what it unpacks `sys.argv` into.
+By its parser, or by what it unpacks `sys.argv` into, loops over or calls with it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ def _declared(one: Survey) -> Iterator[str]:
 
 def _unpacked(one: Survey) -> Iterator[tuple[int, str]]:
     assigned = [*one.unpacked, *(((name,), value) for name, value, _ in one.named)]
+    # `main(int(sys.argv[1]))` calls it as `def main(seed)` does.
+    for call in one.calls:
+        named = zip(one.parameters.get(call.name, ()), call.node.args, strict=False)
+        assigned += [((name,), value) for name, value in named]
     for names, value in assigned:
         index = _of_argv(value, one)
         several = isinstance(index, ast.Slice)

@@ -91,6 +91,11 @@ def _in_call(setting: str, call: Call) -> ast.expr | str | None:
     match setting:
         case "batch" if last == "DataLoader":
             return argument(node, 1, "batch_size")
+        # Of Keras: `fit(x, y, 32, 10)`.
+        case "batch" if last == "fit" and len(node.args) > 2:
+            return node.args[2]
+        case "epochs" if last == "fit" and len(node.args) > 3:
+            return node.args[3]
         case "batch" if last == "batch" and call.name != "batch" and len(node.args) == 1:
             return node.args[0]
         case "image" if last in {"Input", "InputLayer"}:

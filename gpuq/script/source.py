@@ -37,10 +37,24 @@ SCRIPTS = (
     ".py", ".ipynb", ".sh", ".bash", ".zsh", ".R", ".r", ".Rmd", ".jl", ".js", ".lua", ".pl", ".rb", ".smk", ".nf", ".mk",
 )
 # fmt: on
-_OF_PROGRAMS = (*SCRIPTS, "")
+_KERNELS = (".cu", ".cpp", ".cc", ".c", ".cl")
+_OF_PROGRAMS = (*SCRIPTS, *_KERNELS, "")
 _MAGIC = re.compile(rb"^([ \t]*)([%!?].*)$", re.MULTILINE)
 _MODULE = re.compile(r"-m[ \t]+([A-Za-z_][\w.]*)|[\"']([A-Za-z_][\w.]*):[A-Za-z_]\w*[\"']")
 _MOST_DIGESTED = 2**20
+# In Python: text that may name a script, `module.Class`, or what `import_module(f"models.{name}")` chooses from; and the folders
+# from which modules are imported besides.
+_STRING = re.compile(r"""[\"']([^\"'\n]{1,200})[\"']""")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_CHOSEN = re.compile(r"([A-Za-z_][\w.]*)\.(?:\{.*)?")
+_IMPORTS_BY_NAME = re.compile(
+    r"\b(?:import_module|__import__|run_module|locate|instantiate|get_class|get_obj_from_str)\(|_target_|class_path"
+)
+_RUNS_SCRIPTS = re.compile(
+    r"\b(?:cpp_extension|subprocess|Popen|run_path|execfile|os\.system|os\.exec\w+|exec|spawn\w*|check_call)\b"
+)
+_ADDS_FOLDER = re.compile(r"\bsys\.path\.(?:append|insert|extend)\((.*)")
+_MOST_CHOSEN = 64
 
 
 @dataclass(frozen=True)
@@ -89,11 +103,28 @@ def contents(files: Iterable[Path], cwd: Path) -> Iterator[tuple[Path, bytes]]:
         yield path, content
         if b"\0" in content:
             continue
-        folders = (path.parent, *roots, cwd, path.parent.parent, cwd / "src")
-        for used in finder.used(_decoded(content), path, folders):
+        source = _decoded(content)
+        roots += _added_folders(source, path.parent)
+        for used in finder.used(source, path, (path.parent, *roots, *_usual_folders(path, cwd))):
             if used not in known and len(waiting) < _MOST_READ:
                 known.add(used)
                 waiting.append(used)
+
+
+def modules_named(names: Iterable[str], script: Path, cwd: Path) -> list[Path]:
+    """The modules beside a script, or in `cwd`, that names such as `nets.resnet.ResNet` are of."""
+    folders, finder = (script.parent, *_usual_folders(script, cwd)), _Finder()
+    return list(dict.fromkeys(path for name in names for path in finder.module_of(name, folders)))
+
+
+def _usual_folders(path: Path, cwd: Path) -> tuple[Path, ...]:
+    return cwd, path.parent.parent, cwd / "src"
+
+
+def _added_folders(source: str, folder: Path) -> list[Path]:
+    """The folders of this source's own that it adds to those from which it imports."""
+    named = (name for line in _ADDS_FOLDER.findall(source) for name in _STRING.findall(line))
+    return [folder / name for name in named if not name.startswith("/")]
 
 
 def text(path: Path, largest: int) -> bytes | None:
@@ -160,14 +191,50 @@ class _Finder:
         """What a file of any language uses: Python imports, another one names scripts and modules."""
         if path.suffix in (".py", ".ipynb") or _OF_PYTHON.match(source):
             yield from self.imported(source, path, folders)
+            yield from self._in_strings(source, folders)
+            if path.suffix == ".ipynb":
+                magics = b"\n".join(line for _, line in _MAGIC.findall(source.encode("utf-8", "replace")))
+                yield from self._named(_decoded(magics), list(dict.fromkeys(folders)))
             return
-        folders = list(dict.fromkeys(folders))
-        for name in dict.fromkeys(one for one in _PATH.findall(source) if one.endswith(SCRIPTS)):
+        yield from self._named(source, list(dict.fromkeys(folders)))
+
+    def _named(self, text: str, folders: Sequence[Path]) -> Iterator[Path]:
+        """The scripts and modules that commands in a text run."""
+        yield from self._scripts(text, folders)
+        for found in _MODULE.finditer(text):
+            yield from self._module(found[1] or found[2], folders)
+
+    def _scripts(self, text: str, folders: Sequence[Path]) -> Iterator[Path]:
+        """The scripts that a text names by their paths."""
+        for name in dict.fromkeys(one for one in _PATH.findall(text) if one.endswith((*SCRIPTS, *_KERNELS))):
             # `$FOLDER/train.py` may be beside it.
             places = (folder / one for folder in folders for one in (name, Path(name).name))
             yield from [place for place in places if is_file(place)][:1]
-        for found in _MODULE.finditer(source):
-            yield from self._module(found[1] or found[2], folders)
+
+    def _in_strings(self, source: str, folders: Iterable[Path]) -> Iterator[Path]:
+        """What a source in Python names in its texts: scripts that it runs, and modules that it imports by their names."""
+        imports, runs = _IMPORTS_BY_NAME.search(source), _RUNS_SCRIPTS.search(source)
+        folders = list(dict.fromkeys(folders))
+        for string in dict.fromkeys(_STRING.findall(source)) if imports or runs else ():
+            if runs:
+                yield from self._scripts(string, folders)
+            if imports:
+                yield from self.module_of(string, folders)
+                chosen = _CHOSEN.fullmatch(string)
+                package = None if chosen is None else self._folder(chosen[1], folders)
+                yield from () if package is None else sorted(package.glob("*.py"))[:_MOST_CHOSEN]
+
+    def module_of(self, name: str, folders: Iterable[Path]) -> Iterator[Path]:
+        """The module that this dotted name is, or is of: `nets.resnet` of `nets.resnet.ResNet`."""
+        if _DOTTED.fullmatch(name):
+            found = next(self._module(name, folders), None) or next(
+                self._module(name.rpartition(".")[0], folders), None
+            )
+            yield from () if found is None else (found,)
+
+    def _folder(self, package: str, folders: Iterable[Path]) -> Path | None:
+        places = (folder.joinpath(*package.split(".")) for folder in folders)
+        return next((place for place in places if place.is_dir()), None)
 
     def imported(self, source: str, path: Path, folders: Iterable[Path]) -> Iterator[Path]:
         """The files that Python's imports may mean, each once."""

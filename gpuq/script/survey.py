@@ -38,6 +38,8 @@ class Option:
     names: tuple[str, ...]
     default: ast.expr | None
     switch: bool = False
+    listed: bool = False
+    """Whether its values are listed."""
 
 
 @dataclass
@@ -61,6 +63,12 @@ class Survey:
     """Names of the variables of the environment that it reads."""
     definitions: set[str] = field(default_factory=set)
     """Names of classes, and of functions that are no methods."""
+    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Function -> the names of its positional parameters."""
+    indices: set[str] = field(default_factory=set)
+    """What stands in the brackets of `WIDTHS[args.idx]`, by the last part of its name."""
+    compared: set[str] = field(default_factory=set)
+    """What is compared with a constant, or looked up: `args.run == "fit"`, `NETS[args.run]`, `getattr(nets, run)`."""
 
 
 # Skipped: more than half of all nodes, with nothing of interest in them.
@@ -71,6 +79,18 @@ _PLAIN = frozenset(
 # A word of a script that goes with a submission, as `gpuq.messages.submission.Word` requires it.
 _LONGEST_WORD = 100
 _WORD = re.compile(r"[\w.,:/@+ -]+")
+# Methods that declare options, which scripts shorten: `add = parser.add_argument`.
+_DECLARE = frozenset({"add_argument", "add_option", "add_arg"})
+# What is compared with these is looked at for whether it is given.
+_NOTHING = frozenset({None, "", "-", 0, -1, "none", "None", "auto", "debug", "default"})
+# What so many rounds of a loop are, by its variable. Steps may be those of an unrolled network.
+_LOOPS = {
+    **dict.fromkeys(("e", "ep", "epoch"), "epochs"),
+    **dict.fromkeys(("step", "it", "iter", "iteration"), "num-steps"),
+    **{name: f"{name}s" for name in ("seed", "episode", "fold", "trial")},
+}
+# Of these each is as good as another: `folds[args.fold]`.
+_EQUALS = re.compile(r"fold|split|seed|device|gpu|cuda|part|shard|chunk|port|color|host|rank|result|metric|score")
 
 
 @dataclass(frozen=True)
@@ -124,6 +144,27 @@ def argument(call: ast.Call, place: int, *names: str) -> ast.expr | None:
     return call.args[place] if found is None and place < len(call.args) else found
 
 
+def names_in(node: ast.expr, aliases: dict[str, str]) -> Iterator[str]:
+    """The names that an expression is computed from by arithmetic alone, of dotted ones the last part, and variables of the
+    environment: not `seed` of `generator(seed)`."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.Subscript) and dotted(node.value, aliases) == "os.environ":
+        yield text_of(node.slice) or ""
+    elif isinstance(node, ast.Call) and dotted(node.func, aliases) in ("os.getenv", "os.environ.get") and node.args:
+        yield text_of(node.args[0]) or ""
+    elif isinstance(node, ast.Call) and dotted(node.func, aliases) in ("int", "divmod"):
+        yield from (name for one in node.args for name in names_in(one, aliases))
+    elif isinstance(node, ast.BinOp):
+        yield from (name for one in (node.left, node.right) for name in names_in(one, aliases))
+    elif isinstance(node, ast.IfExp):
+        yield from (name for one in (node.body, node.orelse) for name in names_in(one, aliases))
+    elif isinstance(node, ast.Tuple):
+        yield from (name for one in node.elts for name in names_in(one, aliases))
+
+
 def _children(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
     if type(node) in _PLAIN:
         yield from ((child, place) for child in ast.iter_child_nodes(node))
@@ -166,8 +207,45 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
         found.named += [(name, value, place.guards) for name, value in keyed if name]
     elif isinstance(node, ast.Call):
         _note_call(found, node, place)
-    elif isinstance(node, ast.Subscript) and dotted(node.value, found.aliases) == "os.environ" and text_of(node.slice):
-        found.variables.add(text_of(node.slice) or "")
+    elif isinstance(node, ast.Subscript):
+        _note_subscript(found, node)
+    elif isinstance(node, ast.Compare | ast.Match):
+        _note_comparison(found, node)
+    elif isinstance(node, ast.For) and found.bases.keys().isdisjoint(place.scopes):
+        # In a class it may be a part of a network, which is unrolled.
+        _note_loop(found, node, place)
+
+
+def _note_subscript(found: Survey, node: ast.Subscript) -> None:
+    of, text = dotted(node.value, found.aliases), text_of(node.slice)
+    if of == "os.environ" and text:
+        found.variables.add(text)
+    elif isinstance(node.ctx, ast.Load) and not _EQUALS.search(of.lower()):
+        found.indices.update(names_in(node.slice, found.aliases))
+        # A table that is written out, or is a constant of a module; results are collected in others.
+        if of.rpartition(".")[2].isupper() or isinstance(node.value, ast.Dict):
+            found.compared.update(names_in(node.slice, found.aliases))
+
+
+def _note_comparison(found: Survey, node: ast.Compare | ast.Match) -> None:
+    if isinstance(node, ast.Match):
+        found.compared.update(names_in(node.subject, found.aliases))
+        return
+    sides = (node.left, *node.comparators)
+    values = [one.value for one in sides if isinstance(one, ast.Constant)]
+    if any(value not in _NOTHING for value in values) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        names = (name for one in sides for name in names_in(one, found.aliases))
+        found.compared.update(name for name in names if name != "__name__")
+
+
+def _note_loop(found: Survey, node: ast.For, place: _Place) -> None:
+    """`for epoch in range(30)` are 30 epochs, and the values of `for seed in (1, 2)` are seeds."""
+    target = node.target.id.lower() if isinstance(node.target, ast.Name) else ""
+    count = node.iter.args[0] if isinstance(node.iter, ast.Call) and len(node.iter.args) == 1 else None
+    if target == "seed" and isinstance(node.iter, ast.Tuple | ast.List):
+        found.named.append((target, node.iter, place.guards))
+    elif count is not None and target in _LOOPS and dotted(getattr(node.iter, "func", node.iter), {}) == "range":
+        found.named.append((_LOOPS[target], count, place.guards))
 
 
 def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
@@ -190,6 +268,7 @@ def _note_function(found: Survey, node: ast.FunctionDef | ast.AsyncFunctionDef, 
     pairs += [(one.arg, default) for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     if place.class_ is None:
         found.definitions.add(node.name)
+        found.parameters[node.name] = tuple(one.arg for one in arguments)
     found.named += [(name, default, place.guards) for name, default in pairs if default is not None]
 
 
@@ -201,6 +280,8 @@ def _note_assignment(found: Survey, target: ast.expr, value: ast.expr, place: _P
     if isinstance(target, ast.Tuple):
         found.unpacked.append((tuple(getattr(one, "id", "") for one in target.elts), value))
         return
+    if isinstance(target, ast.Name) and getattr(value, "attr", "") in _DECLARE:
+        found.aliases[target.id] = f".{value.attr}"  # type: ignore[attr-defined]
     if isinstance(target, ast.Name | ast.Attribute):
         name = target.id if isinstance(target, ast.Name) else target.attr
     elif isinstance(target, ast.Subscript) and (key := text_of(target.slice)):
@@ -216,6 +297,8 @@ def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
     found.calls.append(call)
     if call.name in ("os.getenv", "os.environ.get") and (name := text_of(argument(node, 0, "key"))):
         found.variables.add(name)
+    if call.name == "getattr" and len(node.args) > 1:
+        found.compared.update(names_in(node.args[1], found.aliases))
     option = _option(call)
     if option is not None:
         found.options.append(option)
@@ -224,20 +307,34 @@ def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
 
 
 def _option(call: Call) -> Option | None:
-    """The option that this call declares: argparse's, click's or absl's."""
+    """The option that this call declares: argparse's, click's, typer's or absl's."""
     node, last = call.node, call.last
     texts = [text_of(argument) for argument in node.args]
     default = keyword(node, "default")
     if last.startswith("DEFINE_") and texts and texts[0]:
-        return Option((texts[0],), node.args[1] if len(node.args) > 1 else default, last == "DEFINE_bool")
-    if last not in {"add_argument", "option", "add_option", "add_arg"}:
+        default = node.args[1] if len(node.args) > 1 else default
+        return Option((texts[0],), default, last in ("DEFINE_bool", "DEFINE_boolean"), last.startswith("DEFINE_enum"))
+    if last not in _DECLARE and last not in ("option", "Option"):
         return None
-    names = [name.lstrip("-") for name in texts if name and name.startswith("-")]
+    # `--shout/--no-shout`, as click has it.
+    spellings = [text.partition("/")[0] for text in texts if text and text.startswith("-")]
+    names = [spelling.lstrip("-") for spelling in spellings]
     destination = text_of(keyword(node, "dest"))
-    action = text_of(keyword(node, "action")) or ""
-    switch = action.startswith("store_") or keyword(node, "is_flag") is not None
+    action = keyword(node, "action")
+    switch = _takes_no_value(action) or keyword(node, "is_flag", "count") is not None
+    switch = switch or any(text and "/-" in text for text in texts)
     if destination:
         names.append(destination)
+    if last == "Option" and default is None and node.args and texts[0] is None:
+        default = node.args[0]
     if switch and default is None:
-        default = ast.Constant(action == "store_false")
-    return Option(tuple(names), default, switch) if names else None
+        default = ast.Constant(text_of(action) == "store_false")
+    of_type = keyword(node, "type")
+    listed = keyword(node, "choices") is not None or getattr(getattr(of_type, "func", None), "attr", "") == "Choice"
+    return Option(tuple(names), default, switch, listed) if names else None
+
+
+def _takes_no_value(action: ast.expr | None) -> bool:
+    """Whether an option with this action of argparse is a switch."""
+    name = str(text_of(action) or getattr(action, "attr", getattr(action, "id", "")))
+    return name.startswith("store_") or name in ("count", "append_const", "BooleanOptionalAction")

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
+from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
-from gpuq.script.meaning import Meaning, may_be_secret, meaning, names_file, names_size, plain
+from gpuq.script.meaning import RESULTS, Meaning, may_be_secret, meaning, names_file, names_size, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
-from gpuq.script.positional import positional_names
 from gpuq.script.survey import Survey, argument, text_of
 from gpuq.script.values import Values
 
@@ -32,6 +32,8 @@ _LONGEST_NAME = 60
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST_NAME}}}")
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _WORD = re.compile(r"[a-z][a-z0-9_.+-]{0,31}")
+# Letters and digits in no order, as keys have them whatever their option is called; words and names have signs between.
+_MAY_BE_KEY = re.compile(r"(?=[a-z0-9]*\d[a-z]+\d)(?=[a-z0-9]*[a-z]\d+[a-z])[a-z0-9]{16,}")
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
 _SIDES = re.compile(r"\d{1,5}(?:[x,]\d{1,5}){1,3}")
@@ -46,6 +48,10 @@ _COMMON_PARTS = re.compile(
     r"|(?:part|shard|split|chunk|fold)s?(?:[-_]?\d+)?(?:-of-\d+)?"
 )
 _PER_RUN = re.compile(r"^\d+$|\d{4,}|^tmp|^[0-9a-f]{8,}$|^(?:run|job|exp|out|output|results?|version)[-_]?\d*$")
+# A number of these names is no place: `-o 64` are outputs. `-v 768` is no verbosity.
+_OUT, _MOST_VERBOSE = re.compile(r"o|out|outputs?"), 9
+# What a number in a list of layers is rather their width than their count, and words that say what there is a list of.
+_WIDTH_OF_LAYER, _STACK = 16, re.compile(r"layers?|depths?|(?:blocks?|stages|levels|stacks)$")
 # What stands before words `key=value`, which have names of their own.
 _INTRODUCE = frozenset({"set", "opts", "options", "override", "overrides", "cfg-options", "cfg_options", "o", "D"})
 # `papermill in.ipynb out.ipynb -p NAME VALUE`.
@@ -61,7 +67,8 @@ _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no
 _SYSTEM = re.compile(
     r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
     r"|^(LC_|CONDA|XDG_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|WANDB_|GPUQ_|TOKENIZERS_|HYDRA_|RAY_|MPL|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_|UV_|PIP_|POETRY_|PIXI_|MAMBA_|DOCKER_"
-    r"|APPTAINER|SINGULARITY|JUPYTER|VSCODE_|DEBIAN_|OLDPWD|SHLVL|LOCAL_RANK|RANK)"
+    r"|APPTAINER|SINGULARITY|JUPYTER|VSCODE_|DEBIAN_|OLDPWD|SHLVL)"
+    r"|^(LOCAL_RANK|RANK|WORLD_SIZE)$"
     # Of a library what is about the machine; which backend it has and how much memory it takes is a setting.
     r"|^(KERAS|TF|JAX|XLA|PYTORCH|TORCH|HF|TRANSFORMERS)_\w*(HOME|CACHE|DIR|PATH|LOG|VERBOS|PROGRESS|DEBUG|OFFLINE|ENDPOINT|TELEMETRY"
     r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS|PLATFORM)"
@@ -89,19 +96,18 @@ class EffectiveSettings:
             self._give(_ODD.sub("-", key)[-_LONGEST_NAME:], raw)
 
     def _give(self, key: str, raw: Any) -> None:
-        found = value(key, raw)
-        if found is not None and (key in self.values or len(self.values) < MOST - 1):
-            self.values[key] = found
-            self.given.add(key)
-        elif found is not None:
-            self.left_out[key] = found
+        for name, found in _kept(key, raw):
+            if name in self.values or len(self.values) < MOST - 1:
+                self.values[name] = found
+                self.given.add(name)
+            else:
+                self.left_out[name] = found
 
     def default(self, name: str, raw: Any, *, instead: bool = False) -> None:
         """Set a default of the script, unless something else set that name; `instead` of another default of that name."""
-        key = _key(name)
-        found = None if key in (self.given if instead else self.values) else value(key, raw)
-        if found is not None:
-            self._default(key, found)
+        for key, found in _kept(_key(name), raw):
+            if key not in (self.given if instead else self.values):
+                self._default(key, found)
 
     def written(self, name: str, number: float) -> None:
         """Note a number that the script writes out under a given name: it may be another thing than what is given."""
@@ -143,19 +149,18 @@ def effective_settings(
     found = EffectiveSettings()
     script = script or ScriptSettings()
     surveys = script.surveys
-    # Each spelling of an option that the script declares, and its longest one, under which it is compared.
-    declared = [option for one in reversed(surveys) for option in one.options]
-    aliases = {name: max(option.names, key=len) for option in declared for name in option.names}
+    declared = Declared.of(surveys)
     _take_files(found, files)
     for variable, text in env.items():
-        if not _SYSTEM.match(variable):
+        if (chosen := declared.chosen(variable, text)) is not None:
+            found.give(*chosen)
+        elif not _SYSTEM.match(variable):
             found.give(variable, text)
-    looked_up = {variable for variable, _ in _looked_up(surveys)}
-    _take_words(found, words, aliases, positional_names(surveys), looked_up, read)
+    _take_words(found, words, declared, read)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
     for name, raw in _defaults(surveys, script.values):
-        found.default(name, raw)
+        found.default(*(declared.chosen(name, str(raw)) or (name, raw)))
     for name, raw in script.sizes.items():
         found.default(name, raw, instead=True)
     for name, number in script.written.items():
@@ -167,38 +172,72 @@ def effective_settings(
     return found
 
 
-def _take_words(
-    found: EffectiveSettings,
-    words: Sequence[str],
-    aliases: Mapping[str, str],
-    positional: Mapping[int, str],
-    looked_up: Container[str],
-    read: Container[str],
-) -> None:
+def _take_words(found: EffectiveSettings, words: Sequence[str], declared: Declared, read: Container[str]) -> None:
     place = 0
-    for option, word in _named(words, looked_up):
-        name = aliases.get(option or "", option)
-        if name is None:
+    given: dict[str, list[str]] = {}
+    looked_up = {variable for variable, _ in _looked_up(declared.surveys)}
+    for option, word in _named(words, looked_up, declared.switches):
+        if option is None:
             place += 1
-            text = word or ""
-            if text in read:
-                continue
-            if place in positional and not _CONFIG.search(text):
-                found.give(positional[place], text)
-            elif _CONFIG.search(text):
-                found.give("config", text)
-            elif "command" not in found.values and _says_what_to_do(text):
-                found.give("command", text)
-            else:
-                found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
-        elif word is None and name in _INTRODUCE:
+            _take_positional(found, place, word or "", declared, read)
             continue
-        elif word is None:
-            # `--no-bias` and `--bias` are the two values of one switch.
-            off = name.startswith(("no-", "no_"))
-            found.give(name[3:] if off else name, not off)
+        name = declared.name_of(option)
+        if word is None:
+            if name not in _INTRODUCE:
+                # `--no-bias` and `--bias` are the two values of one switch.
+                off = name.startswith(("no-", "no_"))
+                found.give(name[3:] if off else name, not off)
         elif word not in read:
-            found.give(name, word)
+            given.setdefault(name, []).append(word)
+            found.give(*(declared.chosen(name, word) or (name, word)))
+    for name, texts in given.items():
+        # It may count them all, or the last one only.
+        if len(texts) > 1 and value(_key(name), texts[-1]) is not None:
+            found.give(f"{name}-repeated", f"{len(texts)}: {' '.join(texts)}")
+
+
+def _take_positional(found: EffectiveSettings, place: int, text: str, declared: Declared, read: Container[str]) -> None:
+    if text in read:
+        return
+    if place in declared.positional and not _CONFIG.search(text):
+        name = declared.positional[place]
+        found.give(*(declared.chosen(name, text) or (name, text)))
+    elif _CONFIG.search(text):
+        found.give("config", text)
+    elif "command" not in found.values and _says_what_to_do(text):
+        found.give("command", text)
+    else:
+        found.give(f"{'data' if _DATA.search(text) and ' ' not in text else 'argument'}-{place}", text)
+
+
+def _kept(name: str, raw: Any) -> Iterator[tuple[str, Value]]:
+    """(name, value) of what is stored of a setting of this plain name. Of a list of equal sizes one and their count; of another
+    one the sum and, apart from it, the proportions, since 16, 1008 need another amount than 512, 512."""
+    sizes = _sizes(raw)
+    # `layers=[64, 64]` are widths, `layers=[3, 4, 6, 3]` are depths.
+    if sizes and meaning(name) is Meaning.DEPTH and sum(sizes) >= _WIDTH_OF_LAYER * len(sizes):
+        name = _STACK.sub("widths", name)
+    are_equal = len(set(sizes)) == 1
+    found = value(name, sizes[0] if are_equal else raw)
+    if found is None:
+        return
+    yield name, found
+    short = name[: _LONGEST_NAME - 12]
+    if are_equal:
+        yield f"{short}-layers", float(len(sizes))
+    elif sizes and (whole := sum(sizes)):
+        yield f"{short}-proportions", _digest(repr([round(size / whole, 3) for size in sizes]), "of")
+
+
+def _sizes(raw: Any) -> list[float]:
+    """The numbers of a list, or of a text that is one; empty for what is none, and for one number. 224x448 is a picture."""
+    if isinstance(raw, str):
+        text = raw.strip()
+        is_list = _LIST.fullmatch(text) or (_SIDES.fullmatch(text) and text.count("x") != 1)
+        raw = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)] if is_list else ()
+    if not isinstance(raw, list | tuple) or len(raw) < 2:
+        return []
+    return [float(one) for one in raw if isinstance(one, int | float) and not isinstance(one, bool)]
 
 
 def value(name: str, raw: Any) -> Value | None:
@@ -208,10 +247,12 @@ def value(name: str, raw: Any) -> Value | None:
         return None
     if may_be_secret(name) and not _is_no_secret(about, raw):
         return None
+    if about is Meaning.HARMLESS and name in ("v", "q") and NUMBER.match(str(raw)) and abs(float(raw)) > _MOST_VERBOSE:
+        return _number(float(raw))
     if about is Meaning.HARMLESS:
         # Which GPU it is does not matter, but none at all does.
         return "cpu" if name == "device" and str(raw).lower() == "cpu" else None
-    if about is Meaning.OUTPUT:
+    if about is Meaning.OUTPUT and not (_OUT.fullmatch(name) and NUMBER.match(str(raw))):
         return _network_of_run(name, str(raw).strip().lower())
     if about is Meaning.RESUME:
         # `--resume auto` may find nothing to go on from, and counting may start at 1.
@@ -260,13 +301,15 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
         if about is Meaning.CHOICE and not _NAMED_BY_PATH.search(name):
             return data_of(text)
         # A folder is irrelevant; the last part of the path may name the model or configuration. Of a setting with another name it
-        # is kept where it is such a file, since most other paths are where results go.
+        # is kept where it is such a file, or data: most other paths are where results go.
         last = _last_part(text)
         names_it = names_size(last) or (names_file(last) and not _PER_RUN.search(last.partition(".")[0]))
+        if not names_it and about is Meaning.OTHER and _DATA.search(text) and not RESULTS.search(text):
+            return data_of(text)
         if not last or not (about is Meaning.CHOICE or names_it):
             return None
         return last if _WORD.fullmatch(last) else _digest(last, "file")
-    if _WORD.fullmatch(text):
+    if _WORD.fullmatch(text) and not _MAY_BE_KEY.search(text):
         return text
     return _digest(text) if text else None
 
@@ -314,12 +357,14 @@ def _key(name: str) -> str:
     return SPELLINGS[setting][0] if setting is not None and short not in SWITCHES else short
 
 
-def _named(words: Sequence[str], looked_up: Container[str]) -> Iterator[tuple[str | None, str | None]]:
+def _named(
+    words: Sequence[str], looked_up: Container[str], switches: Container[str]
+) -> Iterator[tuple[str | None, str | None]]:
     """The arguments, where a bare word may name the next one: `capacity 4000`, or any that the script looks up by that name."""
     names_next = _OF_PAPERMILL if any(word.endswith(".ipynb") for word in words) else ()
     waiting: str | None = None
     is_name = False
-    for name, word in pairs(words):
+    for name, word in pairs(words, switches):
         bare = name is None and word is not None
         if waiting is not None:
             if bare and (is_name or NUMBER.match(word or "")):

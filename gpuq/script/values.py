@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gpuq.script.operations import MOST_ITEMS, UNKNOWN, bounded, negated, operated, turned
@@ -30,8 +31,9 @@ class Values:
         surveys: Sequence[Survey],
         arguments: Mapping[str, str | None],
         configured: Mapping[str, object],
+        env: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._surveys = surveys
+        self._surveys, self._env = surveys, env
         self._arguments = {canonical(name).replace("-", "_"): value for name, value in arguments.items()}
         self._configured = {canonical(name).replace("-", "_"): value for name, value in configured.items()}
         self._options = {
@@ -187,7 +189,17 @@ class Values:
             return UNKNOWN if default is None else self._safe(default, depth + 1)
         if name in {"typer.Option", "Option", "Argument", "typer.Argument"} and values:
             return values[0]
+        if name in {"os.environ.get", "os.getenv", "environ.get", "getenv"} and values:
+            return self._variable(values[0], values[1] if len(values) > 1 else UNKNOWN)
         return turned(name, values[0]) if len(values) == 1 else UNKNOWN
+
+    def _variable(self, name: Any, default: Any) -> Any:
+        """The value of a variable of the job's environment, as far as the command gives any."""
+        if name in self._env:
+            self._origin = 0
+            return self._env[name]
+        self._origin = min(self._origin, 2)
+        return default
 
     def _assigned_value(self, name: str, depth: int) -> Any:
         only = self._assigned(name)

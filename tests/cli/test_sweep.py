@@ -117,3 +117,22 @@ def test_hints_are_what_holds_for_every_task(tmp_path: Path) -> None:
     assert found is not None
     assert found["framework"] == "pytorch"
     assert found["values"] == {"depth": 2.0, "program-code": "file-d2c48ca1"}, "the width is another one in each task"
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "params"),
+    [
+        ("import os\nw = [64, 1024][int(os.environ['SLURM_ARRAY_TASK_ID'])]\n", (), {}),
+        ("import os\nw = [64, 1024][int(os.getenv('TRIAL'))]\n", (), {"TRIAL": ["0", "1"]}),
+        ("w = [64, 1024][args.idx]\n", ("--idx", "{task}"), {}),
+    ],
+)
+def test_that_a_script_chooses_by_what_differs_is_a_hint_of_the_first_task(
+    tmp_path: Path, source: str, words: tuple[str, ...], params: dict[str, list[str]]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n" + source)
+    command = capture.Command(("python3", str(script), *words), script)
+    found = sweep.hints(command, tmp_path, {"tasks": "0-1", "params": params})
+    assert found is not None
+    assert [value for name, value in found["values"].items() if name.startswith("choice-of-")] == ["no-0"]

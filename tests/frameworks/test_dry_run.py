@@ -98,7 +98,7 @@ def test_a_script_that_uses_no_gpu_is_refused(tmp_path: Path) -> None:
 
 # Traces scripts one after the other, each in a copy of a process that has imported PyTorch.
 TRACES = """
-import json, os, sys
+import json, linecache, os, sys
 sys.path.insert(0, sys.argv[1])
 import torch_step
 # The first step imports much of PyTorch.
@@ -114,8 +114,10 @@ def report(found):
 
 for name, script in json.loads(sys.argv[2]).items():
     if (child := os.fork()) == 0:
+        linecache.cache[name] = len(script), None, script.splitlines(keepends=True), name
+        code = compile(script, name, "exec")
         try:
-            torch_step.trace(lambda: exec(script, {"__name__": "__main__"}), report, int("ones" in name))
+            torch_step.trace(lambda: exec(code, {"__name__": "__main__"}), report, int("ones" in name))
         except Exception as error:
             report({"refused": repr(error)})
         report({"refused": "no step"})
@@ -202,6 +204,31 @@ import torch; from torch import nn
 net = nn.TransformerEncoderLayer(512, 8, 512, batch_first=True).cuda(); sgd = torch.optim.SGD(net.parameters())
 for _ in range(4): net(torch.randn(1, 2048, 512).cuda()).sum().backward(); sgd.step(); sgd.zero_grad()
 """
+# Of each batch 8 KiB a row come to the GPU; 16 MiB of a validation's.
+LOADERS = """
+import copy
+from torch.utils.data import DataLoader
+rows = torch.ones(4096, 2048); train = DataLoader(rows, 8); valid = DataLoader(rows, 2048)
+for epoch in range(9):
+    for x in train: net(x.cuda()).sum().backward(); adam.step(); adam.zero_grad()
+    {after}
+"""
+SCRIPTS["loaders"] = ADAM + LOADERS.format(after="pass")
+SCRIPTS["validation"] = ADAM + LOADERS.format(
+    after="""with torch.no_grad():
+        for x in valid: correct = int((net(x.cuda()) > 0).sum())
+    torch.save(net.state_dict(), '/nowhere/net.pt')
+    if correct == 0: best = copy.deepcopy(net)
+    best = [copy.deepcopy(net) for _ in range(4)]"""
+)
+SCRIPTS["validation that fails"] = ADAM + LOADERS.format(after="raise ValueError('no such score')")
+SCRIPTS["models in turn"] = (
+    LINEAR
+    + "def fit(width):\n"
+    + " net = nn.Linear(2048, width).cuda(); adam = torch.optim.Adam(net.parameters())\n"
+    + f" for _ in range(9): {STEP}"
+    + "for width in (8, 8192): fit(width)\n"
+)
 SCRIPTS["default device"] = "import torch; torch.set_default_device('cuda')\n" + SCRIPTS["plain"]
 
 
@@ -216,6 +243,19 @@ def answers() -> dict[str, Any]:
 def test_the_whole_of_a_short_training_is_enough_and_one_step_is_not(answers: dict[str, Any]) -> None:
     assert answers["ends early"]["reserved_bytes"] == answers["plain"]["reserved_bytes"]
     assert "refused" in answers["ends too early"]
+
+
+def test_the_validation_of_the_first_epoch_is_counted_too(answers: dict[str, Any]) -> None:
+    plain, whole = answers["loaders"], answers["validation"]
+    # Weights, two moments and four copies, with the one before.
+    assert plain["reserved_bytes"] < 7 * 16 * MIB <= whole["reserved_bytes"] <= 10 * 16 * MIB
+    assert whole["allocated_bytes"] == plain["allocated_bytes"], "two runs are compared by their trainings"
+    assert not whole["has_read_whole"]
+    assert answers["validation that fails"] == plain
+
+
+def test_models_that_are_trained_in_turn_are_noticed(answers: dict[str, Any]) -> None:
+    assert "makes another optimizer later, at models in turn:5" in answers["models in turn"]["refused"]
 
 
 def test_what_every_optimizer_keeps_is_counted_however_rarely_it_steps(answers: dict[str, Any]) -> None:

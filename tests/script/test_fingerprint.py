@@ -34,6 +34,7 @@ def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
         ("args(run_name='yolox-s')", "args(run_name='yolox-x')"),
         ("x = torch.randn(1024, 10)", "x = torch.randn(102400, 10)"),
         ("N = 1000", "N = 60000"),
+        ("m = Block(inp=3, out=64, exp=4)", "m = Block(inp=3, out=1024, exp=4)"),
         ("m = get_peft_model(m, LoraConfig(r=8))", ""),
         ("for p in m.parameters(): p.requires_grad = False", "pass"),
         ("with torch.no_grad():\n  y = m(x)", "if True:\n  y = m(x)"),
@@ -43,6 +44,14 @@ def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
         ("o = SGD(p, momentum=0)", "o = SGD(p, momentum=0.9)"),
         ("a = DataLoader(t, 8)\nb = DataLoader(v, 64)", "a = DataLoader(t, 64)\nb = DataLoader(v, 64)"),
         ("from models.small import Net", "from models.large import Net"),
+        ("print(fit(64))", "print(fit(8192))"),
+        ("assert fit(64)", "assert fit(8192)"),
+        ("for i in range(3):\n  f()", "for i in range(30):\n  f()"),
+        ("class N:\n def f(s):\n  for step in range(3): g()", "class N:\n def f(s):\n  for step in range(30): g()"),
+        ("logging.info('loss %s', fit(64))", "logging.info('loss %s', fit(8192))"),
+        ("self.log('loss', self.net(randn(64, 8)))", "self.log('loss', self.net(randn(6400, 8)))"),
+        ("wandb.agent(wandb.sweep({'cells': [1]}), fit)", "wandb.agent(wandb.sweep({'cells': [64]}), fit)"),
+        ("wandb.init(config={'cells': [1]})", "wandb.init(config={'cells': [64]})"),
         ("a(hidden=8)\nb(hidden=16)", "a(hidden=8)\nb(hidden=1600)"),
     ],
 )
@@ -56,6 +65,17 @@ def test_an_edit_that_may_change_what_is_needed_makes_another_program(tmp_path: 
         ("x = f(1, 2)", "x = f(\n    1,\n    2,\n)  # two"),
         ("def f():\n  return 1", "def f():\n  '''One.'''\n  return 1"),
         ("x = 1", "x = 1\nprint(f'x is {x}')\nlogger.info('%s', x)\nwandb.log({'x': x})"),
+        ("print(f'{loss.item():.3f}')", "print(f'loss {loss.item():.4f}', len(x), time.time() - t, max(a, b))"),
+        ("wandb.init(project='a')", "wandb.init(project='b')"),
+        ("wandb.init(project='a', config=vars(args))", "wandb.init(project='b', config=vars(args))"),
+        ("for seed in (1, 2):\n  f(seed)", "for seed in (3, 4):\n  f(seed)"),
+        ("for epoch in range(3):\n  f()", "for epoch in range(30):\n  f()"),
+        (
+            "s = CosineAnnealingLR(o, T_max=10)\nclip_grad_norm_(p, 1.0)",
+            "s = CosineAnnealingLR(o, T_max=99)\nclip_grad_norm_(p, 5.0)",
+        ),
+        ("torch.save(m.state_dict(), 'a.pt')\nplt.title('a')", "torch.save(m.state_dict(), 'b.pt')\nplt.title('b')"),
+        ("x = 1", "import time\nstart = time.time()\nassert len(y) > 0\nx = 1"),
         ("x = 1", "import os, time\nfrom pathlib import Path\nx = 1"),
         ("import numpy\nimport json", "import json\nimport numpy"),
         ("o = Adam(p, lr=1e-3, betas=(0.9, 0.99))", "o = Adam(p, lr=3e-4, betas=(0.9, 0.95))"),
@@ -94,6 +114,42 @@ def test_a_constant_of_a_module_far_away_counts(tmp_path: Path):
     assert before != code(tmp_path, {**files, "nets/sizes.py": "DIMS = (640, 64)\n"})
 
 
+NET = "from torch import nn\nnet = nn.Linear({}, 8)\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "files"),
+    [
+        ("nets/resnet.py", {"a.py": "import hydra\n@hydra.main(config_path='.', config_name='c')\ndef f(c): pass\n",
+                            "c.yaml": "model:\n  _target_: nets.resnet.ResNet\n"}),
+        ("nets.py", {"a.py": "c = yaml.safe_load(open('config.yaml'))\n", "config.yaml": "model:\n  class_path: nets.Net\n"}),
+        ("models/b.py", {"a.py": "import importlib\nm = importlib.import_module(f'models.{name}')\n"}),
+        ("models/b.py", {"a.py": "import importlib\nm = importlib.import_module('models.b')\n"}),
+        ("b.py", {"a.py": "import runpy\nrunpy.run_path('b.py')\n"}),
+        ("b.py", {"a.py": "import os\nos.system('python b.py --hidden 8')\n"}),
+        ("b.py", {"a.py": "subprocess.run([sys.executable, 'b.py'])\n"}),
+        ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["%run b.py\n"]}]})}),
+        ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["!python -m b"]}]})}),
+        ("lib/b.py", {"a.py": "import sys\nsys.path.insert(0, 'lib')\nimport b\n"}),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_used_by_its_name_counts(tmp_path: Path, module: str, files: dict[str, str]):
+    """As a module that is imported is."""
+    before = code(tmp_path, {**files, module: NET.format(8)})
+    assert code(tmp_path, {**files, module: NET.format(8) + "# the same\n"}) == before
+    assert code(tmp_path, {**files, module: NET.format(8192)}) != before
+
+
+def test_kernels_that_are_compiled_count(tmp_path: Path):
+    files = {"a.py": "from torch.utils.cpp_extension import load\nload(name='k', sources=['k.cu'])\n"}
+    assert code(tmp_path, {**files, "k.cu": "int n = 8;"}) != code(tmp_path, {**files, "k.cu": "int n = 8000;"})
+
+
+def test_a_configuration_that_a_shell_script_copies_counts(tmp_path: Path):
+    files = {"run.sh": "cp small.yaml c.yaml\npython t.py\n", "t.py": TORCH}
+    assert code(tmp_path, {**files, "small.yaml": "width: 8"}) != code(tmp_path, {**files, "small.yaml": "width: 80"})
+
+
 def test_of_two_files_with_a_number_of_the_same_name_both_count_unless_they_are_equal(tmp_path: Path):
     def of(script: int, module: int) -> str | None:
         files = {"t.py": f"from m import net\nhidden = {script}\n", "m.py": f"hidden = {module}\nnet = Net(hidden)\n"}
@@ -119,6 +175,10 @@ RUN = (
         ("run.sh", "--lr 1e-3", "--lr 3e-4", False),
         ("run.sh", "set -e", "# It stops at the first error.\nset -e\nmkdir -p out && echo begins", False),
         ("run.sh", "> a.log", "2>&1 | tee b.log", False),
+        ("run.sh", "set -e", "set -e\necho begins | tee begin.log", False),
+        ("run.sh", "set -e", "set -e\necho 64 | python u.py", True),
+        ("run.sh", "set -e", "set -e\nprintf 'width: 64' > d.yaml", True),
+        ("run.sh", "set -e", "set -e\necho width: 64 | tee d.yaml", True),
         ("run.sh", "WANDB_NAME=a", "WANDB_NAME=b", False),
         ("run.sh", "--out runs/a", "--out runs/b", False),
         ("c.yaml", "width: 64", "width: 4096", True),

@@ -435,3 +435,28 @@ def test_an_option_of_a_launcher_is_none_of_the_script_that_has_one_of_the_same_
     assert found is not None
     assert found["values"]["width"] == 64.0, "the script reads its own default"
     assert found["values"]["use-fsdp"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("import keras\nm.fit(x, y, 48, 6)\n", {"batch": "48", "epochs": "6"}),
+        (
+            "import os, torch\nn = int(os.environ.get('N', '14'))\nl = torch.utils.data.DataLoader(d, n)\n",
+            {"batch": "14"},
+        ),
+        ("import torch\nfor epoch in range(12): pass\n", {"epochs": "12"}),
+    ],
+)
+def test_sizes_are_read_where_scripts_have_them(tmp_path: Path, source: str, read: dict[str, str]):
+    (tmp_path / "train.py").write_text(source)
+    found = hints(tmp_path / "train.py", (), tmp_path)
+    assert found is not None
+    assert {name: setting["value"] for name, setting in found["settings"].items()} == read
+
+
+def test_a_variable_goes_before_the_default_that_the_script_reads_it_with(tmp_path: Path):
+    (tmp_path / "train.py").write_text("import os, torch\nl = DataLoader(d, batch_size=int(os.environ.get('N', 14)))\n")
+    found = hints(tmp_path / "train.py", (), tmp_path, env={"N": "64"})
+    assert found is not None
+    assert found["settings"]["batch"] == {"value": "64", "origin": "argument"}

@@ -127,3 +127,10 @@ def test_another_file_of_a_group_is_chosen_by_a_word_a_file_or_a_variable(
 def test_a_configuration_that_is_composed_in_the_script(tmp_path: Path):
     source = 'from hydra import compose, initialize\nwith initialize(config_path="conf"):\n  c = compose(config_name="config")\n'
     assert values(tmp_path, {**GROUPS, "t.py": source}, [], {})["depth"] == 2.0
+
+
+def test_all_groups_of_a_large_configuration_are_read(tmp_path: Path):
+    groups = [f"g{number}" for number in range(20)]
+    files = {"t.py": HYDRA, "conf/config.yaml": "defaults:\n" + "".join(f"  - {group}: a\n" for group in groups)}
+    files |= {f"conf/{group}/a.yaml": f"{group}-width: 64\n" for group in groups}
+    assert values(tmp_path, files, [], {})["g19-width"] == 64.0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpuq.learn.features.setting_effects import changes, is_choice
 from gpuq.learn.history.job_features import JobFeatures
 from gpuq.messages.submission import Hints
-from gpuq.script.hints import hints
+from gpuq.script.hints import forget, hints
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.tunables import effective_settings
 
@@ -107,7 +107,9 @@ def test_a_configuration_file_counts_by_what_it_holds(tmp_path: Path, name: str)
     (tmp_path / copy).write_text(FILES[name].format(32))
     (tmp_path / large).write_text(FILES[name].format(64))
     one = read(tmp_path, "import yaml\n", "--config", name)
+    assert one.pop("dims-proportions").startswith("of-")
     assert one == {"hidden": 32.0, "dims": 24.0}
+    one = read(tmp_path, "import yaml\n", "--config", name)
     assert read(tmp_path, "import yaml\n", "--config", copy) == one
     assert read(tmp_path, "import yaml\n", "--config", large) == one | {"hidden": 64.0}
     assert read(tmp_path, "import yaml\n", "--config", name, "--hidden=128") == one | {"hidden": 128.0}
@@ -238,20 +240,28 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         (
             "lr learning_rate weight-decay dropout beta1 warmup_steps momentum verbose lr_backbone lr-scheduler-type grad_clip "
             "clip_grad decay-rate decay_lr gradient-clip-val lora-alpha temperature epsilon_decay_steps cudnn_benchmark "
-            "lambda_gp l2-weight eps-clip",
+            "lambda_gp l2-weight eps-clip kl_weight pos-weight noise_std margin hflip cv_fold ddp_timeout",
             Meaning.HARMLESS,
         ),
         (
-            "model dataset config task arch data clip-model model-version version exp_file benchmark unet teacher lm type "
+            "stage model dataset config task arch data clip-model model-version version exp_file benchmark unet teacher lm type "
             "phase algo",
             Meaning.CHOICE,
         ),
-        ("clip-len track-length n-points num_nodes max-num-points", Meaning.SEQUENCE),
+        ("clip-len track-length n-points num_nodes max-num-points num_frames", Meaning.SEQUENCE),
+        ("sample_size", Meaning.SIDE),
         ("message-dim user-dim label_dim color-channels temp-embed-dim project-dim", Meaning.WIDTH),
-        ("frames-per-clip group-size", Meaning.COUNT),
+        (
+            "frames-per-clip group-size num_seeds mc_dropout_samples num-dropout-passes rng-size seed-length",
+            Meaning.COUNT,
+        ),
         ("decay-layers", Meaning.DEPTH),
         ("alpha num-tags", Meaning.OTHER),
-        ("num-steps n_steps duration timesteps unroll-steps inner-steps iters num_generations", Meaning.STEPS),
+        (
+            "num-steps n_steps duration timesteps unroll-steps inner-steps iters num_generations max_episode_steps "
+            "max-decoder-steps train_inner_steps max-rollout-steps",
+            Meaning.STEPS,
+        ),
         ("patch-size hop_length voxel-size stride downsample subsample tensor-parallel-size tp dx", Meaning.SPACING),
         ("grid grid-size voxels roi-size grid-resolution", Meaning.VOLUME),
         ("optimizer amp fp16 use_ema", Meaning.COPIES),
@@ -262,7 +272,7 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ("hf_token api_key password client_secret", Meaning.PRIVATE),
         ("cache preload in_memory", Meaning.STORE),
         ("grad_accum num_minibatches gradient-accumulation-steps", Meaning.ACCUMULATION),
-        ("x foo activation threshold profile clip-name strategy tuner", Meaning.OTHER),
+        ("x foo activation threshold profile clip-name strategy tuner solver", Meaning.OTHER),
         ("log2_hashmap_size max_depth", Meaning.EXPONENT),
         ("n_user num_label num_group", Meaning.COUNT),
         ("activation-checkpoint-strategy activation_checkpoint.mode zero_optimization.stage", Meaning.SAVING),
@@ -290,6 +300,13 @@ def test_what_names_are_about(names: str, about: Meaning | None):
         assert Meaning.PRIVATE not in found.values()
     else:
         assert found == dict.fromkeys(names.split(), about)
+
+
+def test_what_looks_like_a_key_is_kept_as_a_digest_whatever_its_option_is_called():
+    words = ("--hub", "hf_abcd12ef34gh56ij78kl", "--tracker", "a1b2c3d4e5f6a7b8", "--net", "resnext101_32x8d")
+    kept = effective_settings(words, {}).values.values()
+    assert [str(value).partition("-")[0] for value in kept] == ["digest", "digest", "resnext101_32x8d"]
+    assert effective_settings(("--base", "convnextv2_base_22k"), {}).values["base"] == "convnextv2_base_22k"
 
 
 def test_of_what_may_be_a_secret_only_numbers_of_sizes_and_switches_are_kept():
@@ -362,6 +379,8 @@ ARGV = "import sys\n"
         (f"{ARGV}points, seed = (int(word) for word in sys.argv[1:3])\n", "64 7 3", {"points": 64.0, "argument-3": 3.0}),
         (f"{ARGV}points, seed = map(int, sys.argv[1:])\n", "64 7", {"points": 64.0}),
         (f"{ARGV}rows = int(sys.argv[1]) if len(sys.argv) > 1 else 5\nseed = sys.argv[2]\n", "64 7", {"rows": 64.0}),
+        (f"{ARGV}for e in range(int(sys.argv[1])): pass\n", "3", {"epochs": 3.0}),
+        (f"{ARGV}def main(seed, rows): pass\nmain(int(sys.argv[1]), int(sys.argv[2]))\n", "7 64", {"rows": 64.0}),
         (f"{ARGV}words = sys.argv[1:]\n", "64", {"argument-1": 64.0}),
         ("s = p.add_subparsers()\np.add_argument('seed')\n", "train fast", {"command": "train", "argument-2": "fast"}),
     ],
@@ -381,3 +400,174 @@ def test_any_command_gives_settings_that_can_be_handed_in(words: list[str], env:
     found = effective_settings(words, env)
     assert found.given <= set(found.values)
     msgspec.convert({"values": found.values, "given": sorted(found.given)}, Hints)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("--channels 16,32,64,128", "--channels 128,64,32,16"),
+        ("--roi-size 128,128,32", "--roi-size 96,96,96"),
+        ("--roi-size 128x128x32", "--roi-size 96x96x96"),
+        ("--channels 64,64,64,64", "--channels 256"),
+        ("--channels 64,64,64,64", "--channels 128,128"),
+        ("--dims [16,1008]", "--dims [512,512]"),
+    ],
+)
+def test_lists_of_one_sum_are_equal_only_in_the_same_proportions(one: str, other: str):
+    first, second = (effective_settings(words.split(), {}).values for words in (one, other))
+    assert first != second
+    longer, larger = (effective_settings(("--channels", text), {}).values for text in ("8,16", "32,64"))
+    assert {name for name in longer if longer[name] != larger[name]} == {"channels"}, "bounded by their ratio"
+    assert effective_settings(("--channels", "64,64,64"), {}).values == {"channels": 64.0, "channels-layers": 3.0}
+
+
+def test_a_folder_that_holds_a_network_is_input_though_networks_are_written_to_such(tmp_path: Path):
+    for name in ("bert", "falcon"):
+        (tmp_path / "nets" / name).mkdir(parents=True)
+        (tmp_path / "nets" / name / "config.json").write_text("{}")
+    assert differ(tmp_path, "import torch\n", "--ckpt_dir nets/bert", "--ckpt_dir nets/falcon")
+    assert not differ(tmp_path, "import torch\n", "--ckpt_dir nets/first", "--ckpt_dir nets/second"), "not there yet"
+
+
+def test_what_a_run_goes_on_from_is_known_by_its_size(tmp_path: Path):
+    for name, size in (("small", 1000), ("later", 1001), ("large", 50_000)):
+        (tmp_path / f"{name}.pt").write_bytes(b"x" * size)
+    found = [
+        read(tmp_path, "import torch\n", "--resume", f"{name}.pt")["resume"] for name in ("small", "later", "large")
+    ]
+    assert found == [1000.0, 1000.0, 50_000.0]
+    assert read(tmp_path, "import torch\n", "--resume", "elsewhere/none.pt")["resume"] == "true"
+    assert read(tmp_path, "import torch\n") == {}
+
+
+def test_a_list_of_large_layers_is_one_of_widths():
+    assert "widths" in effective_settings(("--layers", "64,64"), {}).values
+    assert "layers" in effective_settings(("--layers", "3,4,6,3"), {}).values
+
+
+@pytest.mark.parametrize("name", ["root", "path", "folder"])
+def test_a_path_within_a_folder_of_data_names_them_whatever_it_is_called(name: str):
+    assert effective_settings((f"--{name}=/data/cifar10",), {}).values == {name: "cifar10"}
+    assert effective_settings((f"--{name}=/data/ann/results/cifar10",), {}).values == {}
+
+
+PARSER = "import argparse, os\np = argparse.ArgumentParser()\n"
+
+
+def differ(folder: Path, source: str, one: str, other: str) -> bool:
+    """Whether these two commands of a script are other work."""
+    forget()
+    return read(folder, source, *one.split()) != read(folder, source, *other.split())
+
+
+@pytest.mark.parametrize(
+    ("declared", "switch"),
+    [
+        ("p.add_argument('--verbose', action='store_true')", "--verbose"),
+        ("p.add_argument('-v', '--verbose', action='count')", "-v"),
+        ("p.add_argument('--overwrite', action=argparse.BooleanOptionalAction)", "--overwrite"),
+        ("@click.option('--quiet', is_flag=True)\ndef f(): pass", "--quiet"),
+        ("@click.option('--verbose/--silent')\ndef f(): pass", "--verbose"),
+        ("flags.DEFINE_boolean('deterministic', False, '')", "--deterministic"),
+    ],
+)
+def test_a_declared_switch_takes_no_word(tmp_path: Path, declared: str, switch: str):
+    """The name of a harmless one would take the model with it."""
+    assert differ(tmp_path, PARSER + declared, f"{switch} resnet18", f"{switch} resnet152")
+
+
+@pytest.mark.parametrize(
+    ("declared", "option"),
+    [
+        ("p.add_argument('--experiment', choices=['small', 'wide'])", "--experiment"),
+        ("p.add_argument('--run', choices=['test', 'wide'], default='test')", "--run"),
+        ("flags.DEFINE_enum('job', 'small', ['small', 'wide'], '')", "--job"),
+        ("@click.option('--name', type=click.Choice(['small', 'wide']))\ndef f(): pass", "--name"),
+    ],
+)
+def test_an_option_whose_values_are_listed_chooses_whatever_it_is_called(tmp_path: Path, declared: str, option: str):
+    assert differ(tmp_path, PARSER + declared, f"{option} mlp", f"{option} wide")
+    free = "p.add_argument('--experiment')"
+    assert not differ(tmp_path, PARSER + free, "--experiment mlp", "--experiment wide")
+
+
+@pytest.mark.parametrize(
+    ("source", "is_index"),
+    [
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nwidth = WIDTHS[a.idx]", True),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nwidth = WIDTHS[a.idx // 3 % 4]", True),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nseed = SEEDS[a.idx]", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nfolds[a.idx] = 1", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nprint(a.idx)", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nr = make(a.idx)\nx = rows[r.integers(9)]", False),
+    ],
+)
+def test_a_number_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path, source: str, is_index: bool):
+    assert differ(tmp_path, PARSER + source, "--idx 0", "--idx 1") is is_index
+
+
+@pytest.mark.parametrize(
+    ("source", "chooses"),
+    [
+        ("if a.run == 'first': small()", True),
+        ("match a.run:\n  case 'first': small()", True),
+        ("net = getattr(nets, a.run)()", True),
+        ("net = {'first': 64, 'second': 1024}[a.run]", True),
+        ("net = NETS[a.run]", True),
+        ("if a.run == '': a.run = now()", False),
+        ("results[a.run] = fit()\nprint(results[a.run])", False),
+        ("if __name__ == '__main__': fit(a.run)", False),
+    ],
+)
+def test_a_name_that_decides_what_is_done_counts(tmp_path: Path, source: str, chooses: bool):
+    declared = "p.add_argument('--run')\na = p.parse_args()\n"
+    assert differ(tmp_path, PARSER + declared + source, "--run first", "--run second") is chooses
+
+
+def test_a_folder_of_a_network_counts_by_what_its_configuration_holds(tmp_path: Path):
+    (tmp_path / "bert").mkdir()
+    found = []
+    for width in (64, 1024):
+        (tmp_path / "bert" / "config.json").write_text(f'{{"hidden_size": {width}}}')
+        found.append(read(tmp_path, "import torch\n", "--model_name_or_path", "./bert"))
+    assert [one.pop("hidden-size") for one in found] == [64.0, 1024.0]
+    assert found[0] == found[1]
+
+
+def test_a_variable_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path):
+    script = tmp_path / "train.py"
+    script.write_text("import os\ni = int(os.environ['SLURM_ARRAY_TASK_ID'])\nwidth = [64, 1024][i]\n")
+    first, second = (hints(script, (), tmp_path, env={"SLURM_ARRAY_TASK_ID": number}) for number in "01")
+    assert first is not None
+    assert second is not None
+    assert first["values"] != second["values"]
+
+
+def test_an_option_that_is_repeated_counts_with_all_its_values(tmp_path: Path):
+    source = PARSER + "p.add_argument('--block', action='append')\np.add_argument('--lr', action='append')\n"
+    assert differ(tmp_path, source, "--block 64 --block 8", "--block 1024 --block 8")
+    assert differ(tmp_path, source, "--block 8", "--block 8 --block 8")
+    assert not differ(tmp_path, source, "--lr 1 --lr 2", "--lr 3 --lr 2")
+
+
+@pytest.mark.parametrize(
+    ("source", "one", "other"),
+    [
+        ("def f(c: int = typer.Option(64, '--channels', '-o')): pass", "-o 64", "-o 1024"),
+        ("c: Annotated[int, typer.Option('--views', '-v')] = 4", "-v 4", "-v 64"),
+        ("o, _ = getopt.getopt(sys.argv[1:], 'o:')", "-o 64", "-o 1024"),
+        ("p.add_argument('--out-channels', type=int)", "--out 64", "--out 1024"),
+    ],
+)
+def test_a_short_option_that_is_no_place_or_verbosity_counts(tmp_path: Path, source: str, one: str, other: str):
+    assert differ(tmp_path, PARSER + source, one, other)
+    assert not differ(tmp_path, PARSER, "-o out/a -v 1", "-o out/b -v 2")
+
+
+def test_variables_that_only_begin_as_those_of_ranks_are_settings():
+    assert effective_settings((), {"RANK_DIM": "64", "RANK": "3", "LOCAL_RANK": "1"}).values == {"rank-dim": 64.0}
+
+
+def test_options_are_declared_by_a_shorter_name_too(tmp_path: Path):
+    source = PARSER + "add = p.add_argument\nadd('--hidden', type=int, default=64)\n"
+    assert read(tmp_path, source) == {"hidden": 64.0}

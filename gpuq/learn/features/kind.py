@@ -22,16 +22,17 @@ from urllib.parse import quote
 
 from msgspec import structs
 
-from gpuq.array import TASK, filled, placeholders
+from gpuq.array import TASK, TASK_VARIABLES, filled, placeholders
 from gpuq.learn.features.arguments import kept, parse
 from gpuq.learn.features.families import family, parameters
 from gpuq.messages.job_record import JobRecord, TaskVariant
 from gpuq.messages.submission import ArrayTasks, Hints, Submission, in_work_tree
-from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.meaning import CHOSEN, NUMBERED, Meaning, meaning, plain
 from gpuq.script.options import pairs
 from gpuq.script.program import SCRIPT, Program, ProgramKind, program
 from gpuq.script.shell import absolute
 from gpuq.script.tunables import EffectiveSettings, effective_settings
+from gpuq.script.tunables import value as stored
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
@@ -120,15 +121,16 @@ def _name(text: str) -> str:
 def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
     """The record of an array with what is known of its tasks: those whose parameters matter differently are variants.
 
-    The number of a task says nothing of its needs: the tasks are described as if all had the number of the first one. A parameter
-    is a setting that was given, by the name of the option that it stands behind, or by its own where it is a variable only.
+    The number of a task says nothing of its needs, unless the script takes something from a list by it: otherwise the tasks are
+    described as if all had the number of the first one. A parameter is a setting that was given, by the name of the option that
+    it stands behind, or by its own where it is a variable only.
     """
     submission, wanted = of.submission, of.submission.array
     assert wanted is not None, "the submission is no array"
     swept = _SweptArguments(submission, wanted)
     kind, signature, features = describe(swept.task(0), of.owner)
     of = structs.replace(of, kind=kind, signature=signature, features=features)
-    if not wanted.params:
+    if not (wanted.params or swept.chooses):
         return of
     numbers = {signature: 0}
     number_of: dict[Hashable, int] = {}
@@ -160,6 +162,28 @@ class _SweptArguments:
         ]
         self._before = submission.command[: self._first_argument]
         self._settings = effective_settings(submission.command[self._first_argument :], {}).values
+        self._choices = dict(self._swept_choices())
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the script chooses by something that differs between the tasks."""
+        return bool(self._choices)
+
+    def _swept_choices(self) -> Iterator[tuple[str, str]]:
+        """Setting by which the script chooses -> what its value is filled from, where that is not the same for all tasks."""
+        hints = self._submission.hints
+        named = {plain(name): text for name, text in self._pairs if name and text}
+        variables = {plain(name): f"{{{name}}}" for name in self._wanted.params}
+        variables |= dict.fromkeys(map(plain, TASK_VARIABLES), f"{{{TASK}}}")
+        for key, first in (hints.values if hints is not None else {}).items():
+            short = key.removeprefix(CHOSEN)
+            if short != key and (text := named.get(short) or variables.get(short)):
+                yield key, f"{NUMBERED}{text}" if str(first).startswith(NUMBERED) else text
+
+    def _chosen(self, place: int) -> dict[str, float | str]:
+        values = {**self._params(place), TASK: str(self._wanted.numbers[place])}
+        found = ((key, stored(key, filled(text, values))) for key, text in self._choices.items())
+        return {key: chosen for key, chosen in found if chosen is not None}
 
     def task(self, place: int) -> Submission:
         """The submission that this task is. What its parameters set is a given setting."""
@@ -169,6 +193,7 @@ class _SweptArguments:
         if hints is not None and hints.values:
             found = effective_settings(command[self._first_argument :], {}).values
             swept = {name: value for name, value in found.items() if self._settings.get(name) != value}
+            swept |= self._chosen(place)
             given = tuple(dict.fromkeys((*hints.given, *swept)))
             hints = structs.replace(hints, values={**hints.values, **swept}, given=given)
         return structs.replace(submission, array=None, command=command, env=self._env(place), hints=hints)
@@ -182,7 +207,8 @@ class _SweptArguments:
             words = [shown] if name is None else [f"--{option}={shown}"]
             arguments.append((*parse(words), *effective_settings(words, {}).values.items()))
         variables = () if self._in_words else effective_settings((), self._params(place)).values.items()
-        return *(filled(word, values) for word in self._before), *arguments, *variables
+        chosen = self._chosen(place).items()
+        return *(filled(word, values) for word in self._before), *arguments, *variables, *chosen
 
     def _params(self, place: int) -> dict[str, str]:
         return {name: values[place] for name, values in self._wanted.params.items()}

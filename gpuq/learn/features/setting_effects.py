@@ -16,6 +16,7 @@ its `SettingEffect`:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,6 +80,12 @@ _OFF = (None, "false", "none", "no", 0.0)
 # Words and switches: a factor in either direction.
 _HALF_OR_DOUBLE = FactorRange(-math.log(2), 0.0, math.log(2))
 UNKNOWN_TIME = FactorRange(-math.log(1.5), 0.0, math.log(1.5))
+# `--disable-flash`, and what is switched off by a variable.
+_DISABLES = re.compile(r"(?:^|[.-])(?:no|not|non|disabled?|without|skip|avoid|off)(?:-|$)")
+# Optimisers that keep many vectors as long as the weights, or matrices.
+_MANY_VECTORS = re.compile(r"lbfgs|l-bfgs|shampoo|soap|k-?fac|newton|hessian|gauss")
+_BITS = re.compile(r"(?<!\d)(?:4|8|16|32|64)(?!\d)")
+_BITS_OF_WORDS = {"half": 16, "mixed": 16, "amp": 16, "single": 32, "float": 32, "full": 32, "double": 64}
 # Logs of a ratio below which two numbers count as one: no power of the range above makes more than 16% of it.
 _SAME_NUMBER = 0.05
 
@@ -140,6 +147,9 @@ def together(spans: Iterable[tuple[SettingChange, FactorRange]]) -> FactorRange:
 def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     """The assumed effect of a change before anything was measured of it."""
     about, ratio = meaning(change.name), change.ratio
+    # What a run goes on from is known by its size, where it is there.
+    if about is Meaning.RESUME and ratio is not None and what == "memory":
+        return FactorRange(min(0.0, math.log(ratio)), math.log(ratio) / 2, max(0.0, math.log(ratio)))
     if about in (Meaning.RESUME, Meaning.STOPPING):
         return FactorRange() if what == "memory" else _ANY_FACTOR
     # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
@@ -147,7 +157,7 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
         return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in _OFF else _ANY_FACTOR
     # Without recomputation all activations are kept, which may be any number of times what is kept with it.
     if about is Meaning.SAVING:
-        is_switched_on = change.old in _OFF and change.new not in _OFF
+        is_switched_on = change.old in _OFF and change.new not in _OFF and not _DISABLES.search(change.name)
         memory = FactorRange(-ANYTHING, 0.0, 0.0) if is_switched_on else _ANY_FACTOR
         return _HALF_OR_DOUBLE if what == "time" else memory
     numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
@@ -174,7 +184,26 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     # A number given to only one of the two, against an unknown default, may be any factor.
     if numbers or about not in (Meaning.COPIES, Meaning.OTHER):
         return _ANY_FACTOR
-    return _HALF_OR_DOUBLE if about is Meaning.COPIES else UNKNOWN_TIME
+    return _of_copies(change) if about is Meaning.COPIES else UNKNOWN_TIME
+
+
+def _of_copies(change: SettingChange) -> FactorRange:
+    """Of another precision or optimiser: half or double, or what their bits say."""
+    old, new = str(change.old or ""), str(change.new or "")
+    if _MANY_VECTORS.search(new):
+        return _ANY_FACTOR
+    bits = [_bits(change.name, word) for word in (old, new)]
+    if None in bits:
+        # Against an unknown default.
+        return _ANY_FACTOR if min(one or 32 for one in bits) < 16 else _HALF_OR_DOUBLE
+    grown = math.log((bits[1] or 1) / (bits[0] or 1))
+    return FactorRange(min(_HALF_OR_DOUBLE.least, grown), 0.0, max(_HALF_OR_DOUBLE.most, grown))
+
+
+def _bits(name: str, word: str) -> int | None:
+    """How many bits a number has in this precision; None for a word that says none."""
+    found = _BITS.search(word) or (_BITS.search(name) if word in ("true", "on", "yes") else None)
+    return int(found[0]) if found else _BITS_OF_WORDS.get(word)
 
 
 def projected(change: SettingChange, seen: SettingChange, share: float, noise: float, what: str) -> FactorRange | None:

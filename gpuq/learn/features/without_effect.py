@@ -2,8 +2,11 @@
 
 Of a setting with an unknown name nothing can be assumed, so a job that has another value of it runs alone. Most such settings
 are names of runs, seeds and factors, so what their values did not change is learned. Runs rarely differ in one setting alone:
-two runs whose memory agrees clear all settings that they differ in, and of two whose memory differs one setting is the cause.
-The fewest causes that explain all differences are looked for, and what is in none of them is cleared.
+two runs whose memory agrees speak for all settings that they differ in, and of two whose memory differs one setting is the
+cause. The fewest causes that explain all differences are looked for, and what is in none of them is cleared.
+
+Two settings may cancel out, as `--ways 20 --shots 1` and `--ways 4 --shots 5` do. So numbers that move in opposite directions
+clear each other never, and two values of which runs that differ in more show no difference count as two values only.
 
 How many values have to be seen: let a share p of such settings matter, and of these let a value make the same of memory as
 another with a probability that may be anything. After n values without a difference, the next one makes one with probability
@@ -19,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 from gpuq.learn.features.setting_effects import EFFECTS, SettingChange, changes, has_effect, is_choice
@@ -36,19 +39,34 @@ _LEVEL, _NOISE = 1.2, 0.05
 @dataclass(frozen=True, slots=True)
 class LevelSetting:
     """One setting without effect: the values that were seen, None for runs without it, and the largest share by which memory
-    differed between them."""
+    differed between them.
 
-    values: frozenset[Value | None]
-    spread: float
-    needed: int
+    `shown` are the pairs of values between which runs differ in nothing else; `differing` the values of runs whose memory was
+    another one, for whatever cause.
+    """
+
+    values: frozenset[Value | None] = frozenset()
+    spread: float = _NOISE
+    needed: int = _VALUES_NEEDED
+    shown: frozenset[frozenset[Value | None]] = frozenset()
+    differing: frozenset[Value | None] = frozenset()
 
     def share(self, change: SettingChange) -> float | None:
         """By which share of it memory may differ after this change; None where too little was seen."""
-        if {change.old, change.new} <= self.values:
+        ends = frozenset({change.old, change.new})
+        if ends in self.shown:
             return self.spread
+        needed = max(self.needed, _needed(change))
         numbers = sorted(value for value in self.values if isinstance(value, float))
-        asked = [value for value in (change.old, change.new) if isinstance(value, float)]
-        if len(numbers if asked else self.values) < self.needed:
+        words = self.values.difference(numbers)
+        asked = [value for value in ends if isinstance(value, float)]
+        others = ends.difference(asked)
+        if asked and len(numbers) < needed:
+            return None
+        if len(words) < needed and not (others <= self.values and len(self.values) >= needed):
+            return None
+        # Which of several settings was the cause is a guess: a word that came with another need is cleared by its own runs only.
+        if others & self.differing - self.values:
             return None
         ways = [_beyond(numbers, value) for value in asked]
         return None if None in ways else self.spread * max((way for way in ways if way), default=1.0)
@@ -57,7 +75,7 @@ class LevelSetting:
 def without_effect(runs: Sequence[tuple[JobFeatures, float | None]]) -> Mapping[str, LevelSetting]:
     """The settings that made no difference between these runs of a script, given the memory that each needed."""
     level: list[tuple[list[SettingChange], float]] = []
-    moved: list[frozenset[str]] = []
+    moved: list[list[SettingChange]] = []
     for (one, its), (other, others) in combinations(runs, 2):
         if not its or not others:
             continue
@@ -67,22 +85,49 @@ def without_effect(runs: Sequence[tuple[JobFeatures, float | None]]) -> Mapping[
             if max(its, others) <= _LEVEL * min(its, others):
                 level.append((changed, max(its, others) / min(its, others) - 1))
             else:
-                moved.append(frozenset(change.name for change in changed))
-    causes = _causes(moved, [frozenset(change.name for change in changed) for changed, _ in level])
+                moved.append(changed)
+    causes = _causes(map(_names, moved), [_names(_cleared(changed)) for changed, _ in level])
     found: dict[str, LevelSetting] = {}
     for changed, share in level:
-        if causes.isdisjoint(change.name for change in changed):
-            for change in changed:
-                found[change.name] = _with(found.get(change.name), change, share)
+        if causes.isdisjoint(_names(changed)):
+            for change in _cleared(changed):
+                found[change.name] = _with(found.get(change.name, LevelSetting()), change, share, len(changed) == 1)
+    for change in chain.from_iterable(moved):
+        if change.name in found:
+            setting = found[change.name]
+            found[change.name] = replace(setting, differing=setting.differing | {change.old, change.new})
     return found
 
 
-def _with(before: LevelSetting | None, change: SettingChange, share: float) -> LevelSetting:
-    seen = before or LevelSetting(frozenset(), _NOISE, _VALUES_NEEDED)
-    # A number of a model or a version is bounded by the numbers around it, as any other.
+def _names(changed: Iterable[SettingChange]) -> frozenset[str]:
+    return frozenset(change.name for change in changed)
+
+
+def _cleared(changed: Sequence[SettingChange]) -> list[SettingChange]:
+    """Of settings that changed together without a difference those that cannot have cancelled out: all, less numbers that did not
+    all grow or all shrink."""
+    numbers = [change for change in changed if isinstance(change.old, float) or isinstance(change.new, float)]
+    grew = {None if change.ratio is None else change.ratio > 1 for change in numbers}
+    if len(numbers) < 2 or grew in ({True}, {False}):
+        return list(changed)
+    return [change for change in changed if change not in numbers]
+
+
+def _with(before: LevelSetting, change: SettingChange, share: float, is_alone: bool) -> LevelSetting:
+    ends = frozenset({change.old, change.new})
+    return replace(
+        before,
+        values=before.values | ends,
+        spread=max(before.spread, share),
+        needed=max(before.needed, _needed(change)),
+        shown=before.shown | {ends} if is_alone else before.shown,
+    )
+
+
+def _needed(change: SettingChange) -> int:
+    """How many values have to be seen. A number of a model or a version is bounded by the numbers around it, as any other."""
     is_word = isinstance(change.old, str) or isinstance(change.new, str)
-    needed = _CHOICES_NEEDED if is_word and is_choice(change) else seen.needed
-    return LevelSetting(seen.values | {change.old, change.new}, max(seen.spread, share), needed)
+    return _CHOICES_NEEDED if is_word and is_choice(change) else _VALUES_NEEDED
 
 
 def _causes(moved: Iterable[frozenset[str]], level: Iterable[frozenset[str]]) -> set[str]:

@@ -43,6 +43,7 @@ from gpuq.learn.statistics import (
 )
 from gpuq.learn.transfer.transfer import Transfers
 from gpuq.script.fingerprint import CODE
+from gpuq.script.meaning import CHOSEN
 from gpuq.settings import Learning
 
 # The point of a memory forecast: three of four runs stay at or under it.
@@ -466,7 +467,12 @@ def _count(used: Sequence[MeasuredRun]) -> str:
 
 def _shown(setting: str) -> str:
     """The name of a setting for a user. Values are left out: forecasts are shown to users who may not see the command."""
-    return f"-{setting}" if len(setting) == 1 else setting.replace("argument-", "argument ")
+    name = setting.removeprefix(CHOSEN).removesuffix("-repeated")
+    return (
+        f"-{name}"
+        if len(name) == 1
+        else name.replace("argument-", "argument ").replace("-proportions", " (proportions)")
+    )
 
 
 def _that_goes_on(used: Sequence[MeasuredRun]) -> str:

@@ -64,11 +64,19 @@ def test_the_interpreter_and_its_script_are_found_behind_launchers(
 
 
 def test_a_script_that_does_not_train_is_refused_with_its_last_words(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise ImportError('no PyTorch here')")
+    (tmp_path / "torch.py").write_text("raise OSError('no driver here')")
     (tmp_path / "train.py").write_text("")
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    with pytest.raises(BadInput, match=r"no training step on a GPU[\s\S]*no PyTorch here") as refused:
+    with pytest.raises(BadInput, match=r"no training step on a GPU[\s\S]*no driver here") as refused:
         dry_run([sys.executable, "-u", "train.py"], tmp_path, env, GIB)
+    assert "--dry-run-memory" in (refused.value.fix or "")
+
+
+def test_a_python_without_pytorch_is_named(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('none here')")
+    (tmp_path / "train.py").write_text("")
+    with pytest.raises(BadInput, match=r"cannot import PyTorch.*none here") as refused:
+        dry_run([sys.executable, "train.py"], tmp_path, {**os.environ, "PYTHONPATH": str(tmp_path)}, GIB)
     assert "--dry-run-memory" in (refused.value.fix or "")
 
 

@@ -15,7 +15,7 @@ from gpuq.learn.features.growth import (
     busier,
     seconds,
 )
-from gpuq.learn.features.setting_effects import ANYTHING, SettingChange, changes
+from gpuq.learn.features.setting_effects import ANYTHING, SettingChange, assumed_effect, changes
 from gpuq.learn.history.history import MeasuredRun
 from gpuq.learn.history.job_features import JobFeatures, Value
 
@@ -73,6 +73,33 @@ def test_fixed_part_of_a_framework_does_not_grow():
     needs = ScriptRuns(runs, "cpu-1").compared(known("keras", hidden=16.0)).memory
     assert needs is not None
     assert 300 * 2**20 < needs.most < 2 * 300 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "at_most"),
+    [
+        ("precision", "bfloat16", "float64", 4.0),
+        ("precision", "int4", "float32", 8.0),
+        ("precision", "fp16", "bf16", 2.0),
+        ("precision", "fp32", "fp16", 2.0),
+        ("optimizer", "sgd", "adamw", 2.0),
+        ("optimizer", "adam", "lbfgs", ANYTHING),
+        ("optimizer", "adamw", "shampoo", ANYTHING),
+        ("stage", "vae", "diffusion", ANYTHING),
+        ("solver", "euler", "dopri5", ANYTHING),
+        ("disable-flash", None, "true", ANYTHING),
+        ("without-checkpointing", "false", "true", ANYTHING),
+        ("flash", None, "true", 1.0),
+    ],
+)
+def test_what_another_word_may_do(name: str, old: str | None, new: str, at_most: float):
+    assert math.exp(assumed_effect(SettingChange(name, old, new), "memory").most) == pytest.approx(at_most)
+
+
+def test_a_larger_checkpoint_is_a_larger_network_and_the_first_one_is_none():
+    effects = [assumed_effect(SettingChange("resume", old, 4e9), "memory").most for old in (2e9, None, "true")]
+    assert [math.exp(most) for most in effects] == pytest.approx([2.0, 1.0, 1.0])
+    assert memory([ran(10.0)], resume=4e9)[1] == pytest.approx(10.0)
 
 
 def test_two_widths_together_count_as_the_larger_effect():

@@ -447,3 +447,27 @@ def test_a_parameter_is_a_given_setting_whatever_was_read_of_the_script():
 def test_a_parameter_that_is_a_variable_only_is_a_setting_by_its_own_name():
     first, second = tasks_of(array_of(tasks="0-1", width=("8", "16")))
     assert (first.features["values"], second.features["values"]) == ({"width": 8.0}, {"width": 16.0})
+
+
+@pytest.mark.parametrize(
+    ("command", "setting", "params"),
+    [
+        (("--idx", "{i}"), "choice-of-idx", {"i": ("0", "1", "1")}),
+        (("--idx={task}",), "choice-of-idx", {}),
+        ((), "choice-of-slurm-array-task-id", {}),
+        ((), "choice-of-trial", {"TRIAL": ("0", "1", "1")}),
+    ],
+)
+def test_tasks_that_take_other_places_of_a_list_are_other_work(
+    command: tuple[str, ...], setting: str, params: dict[str, tuple[str, ...]]
+):
+    hints = Hints(framework="pytorch", values={setting: "no-0"}, given=(setting,))
+    first, second, third = tasks_of(array_of(*command, tasks="0-2", hints=hints, **params))
+    assert (first.features["values"], second.features["values"]) == ({setting: "no-0"}, {setting: "no-1"})
+    assert first.signature != second.signature
+    assert (third.signature == second.signature) is bool(params)
+
+
+def test_a_place_in_a_list_that_is_the_same_for_all_tasks_makes_no_variants():
+    hints = Hints(framework="pytorch", values={"choice-of-idx": "no-0"}, given=("choice-of-idx",))
+    assert array_of("--idx", "0", "--seed", "{task}", tasks="0-2", hints=hints).variants == ()

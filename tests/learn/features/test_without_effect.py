@@ -60,6 +60,33 @@ def test_of_settings_that_change_together_the_cause_is_found():
     assert share(runs, "zufall", 4.0, 3.0) == 0.05
 
 
+def test_numbers_that_may_cancel_out_clear_nothing():
+    """A training of ways x shots: all of these need the same."""
+    runs = [ran(10.0, ways=ways, shots=shots) for ways, shots in ((20.0, 1.0), (10.0, 2.0), (4.0, 5.0))]
+    assert without_effect(runs) == {}
+    together = [ran(10.0, teil=number, lauf=10 * number) for number in (1.0, 2.0, 3.0)]
+    assert share(together, "teil", 1.0, 3.0) == 0.05
+
+
+def test_two_values_that_never_differed_alone_are_two_values_only():
+    runs = [ran(10.0, tuner="lora", kern="eager"), ran(10.0, tuner="full", kern="flash")]
+    assert share(runs, "kern", "flash", "eager") is None, "the two may have cancelled out"
+    assert share([*runs, ran(10.0, tuner="full", kern="eager")], "kern", "flash", "eager") == 0.05
+
+
+def test_word_that_came_with_another_need_is_cleared_by_no_other_word():
+    runs = [ran(20.0, tuner="full", zeit="a"), *(ran(10.0, tuner=f"lora{number}", zeit="b") for number in range(3))]
+    assert share(runs, "tuner", "lora1", "full") is None, "it may be the cause"
+    assert share(runs, "tuner", "lora1", "lora9") == 0.05
+
+
+def test_value_that_names_a_size_or_follows_numbers_is_no_other_word():
+    words = [ran(10.0, kennung=word) for word in ("a1", "b2", "c3")]
+    assert share(words, "kennung", "c3", "vit-large") is None
+    numbers = [ran(10.0, kennung=number) for number in (1.0, 2.0, 3.0)]
+    assert share(numbers, "kennung", 3.0, "full") is None
+
+
 def test_nothing_is_cleared_beside_a_setting_with_a_known_effect():
     assert without_effect([ran(10.0, kennung="a", hidden=64.0), ran(10.0, kennung="b", hidden=512.0)]) == {}
     assert set(without_effect([ran(10.0, kennung="a", epochs=4.0), ran(10.0, kennung="b", epochs=5.0)])) == {"kennung"}

@@ -52,8 +52,13 @@ def main() -> None:
             sys.path[0] = os.path.dirname(os.path.abspath(asked["target"]))
             runpy.run_path(asked["target"], run_name="__main__")
 
-    import torch_step
+    try:
+        import torch_step
+        import writes
+    except ImportError as error:
+        report({"refused": f"its Python cannot import PyTorch, for which alone it is counted ({error})"})
 
+    writes.redirect(asked["folder"])
     torch_step.trace(run, report, asked["whole"])
 
 

@@ -8,6 +8,7 @@ numbers that are read may be sizes: a second run reads ones in their place, and 
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import weakref
@@ -19,6 +20,8 @@ from typing import Any
 import torch
 from allocator import CachingAllocator  # beside this file, which `main` has put first on the path
 from attention import attended
+from epoch import Epoch
+from repeats import Origins
 from rounds import Rounds
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.overrides import TorchFunctionMode
@@ -155,20 +158,27 @@ def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], who
     """
     counted, rounds, on_meta = Counted(), Rounds(), OnMeta(whole)
     optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+    origins = Origins(os.path.dirname(__file__))  # noqa: PTH120 - as in `main`
     histories: weakref.WeakKeyDictionary[Any, list[torch.Tensor]] = weakref.WeakKeyDictionary()
+    # What is read in a validation changes nothing of the training.
+    of_training: dict[str, Any] = {}
+
+    def seen() -> dict[str, Any]:
+        return {"allocated_bytes": counted.allocated, "has_read_whole": on_meta.has_read_whole}
 
     def tell() -> None:
-        report(
-            {
-                "framework": "torch",
-                "reserved_bytes": counted.allocator.most_reserved,
-                "convolution_bytes": counted.largest_convolution,
-                "allocated_bytes": counted.allocated,
-                "has_read_whole": on_meta.has_read_whole,
-            }
-        )
+        needs = {
+            "reserved_bytes": counted.allocator.most_reserved,
+            "convolution_bytes": counted.largest_convolution,
+        }
+        report({"framework": "torch", **needs, **(of_training or seen())})
+
+    epoch = Epoch(tell)
 
     def stepped(optimizer: Any, *_: Any) -> None:
+        if epoch.is_cut:
+            epoch.stepped()
+            return
         optimizers.add(optimizer)
         awaited = {_key(one) for one in optimizers if _on_gpu(one)}
         if optimizer not in histories:
@@ -179,11 +189,16 @@ def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], who
             report({"refused": str(why)})
         else:
             if enough:
-                tell()
+                if place := origins.again(sys._getframe(1)):
+                    report({"refused": f"it makes another optimizer later, at {place}, maybe for a larger model"})
+                if size := origins.grows(sys._getframe(1)):
+                    report({"refused": f"later steps may be larger, by the loop over {size}"})
+                of_training.update(seen())
+                epoch.cut()
 
     _answer_as_a_gpu()
-    _do_without_one()
-    _collect(optimizers)
+    _do_without_one(epoch)
+    _collect(optimizers, origins)
     register_optimizer_step_post_hook(stepped)
     random.seed(0)
     torch.manual_seed(0)
@@ -192,16 +207,17 @@ def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], who
 
         np.random.seed(0)
     with on_meta, counted:
-        _to_its_end(run)
-    if len(rounds) >= LEAST_ROUNDS:
+        _to_its_end(run, epoch)
+    if epoch.is_cut or len(rounds) >= LEAST_ROUNDS:
         tell()  # that was the whole training
 
 
-def _to_its_end(run: Callable[[], None]) -> None:
+def _to_its_end(run: Callable[[], None], epoch: Epoch) -> None:
     try:
         run()
-    except SystemExit as end:
-        if end.code:
+    except BaseException as end:
+        # What fails after enough was seen is of an epoch that was cut short.
+        if not (epoch.is_cut or (isinstance(end, SystemExit) and not end.code)):
             raise
 
 
@@ -259,8 +275,9 @@ def _answer_as_a_gpu() -> None:
     torch.Tensor.record_stream = _answering(None)
 
 
-def _do_without_one() -> None:
-    """Leave out what needs a real GPU."""
+def _do_without_one(epoch: Epoch) -> None:
+    """Leave out what needs a real GPU, and what would write files."""
+    torch.save = _answering(None)
     set_default_device = torch.set_default_device
     torch.Generator = Generator
     # Their checks read values.
@@ -280,6 +297,8 @@ def _do_without_one() -> None:
         made(self, *args[:5], **options)
 
     loader.__init__ = make
+    iterated = loader.__iter__
+    loader.__iter__ = lambda self: epoch.read(iterated(self))
     scaler = torch.amp.GradScaler
     scaled = scaler.__init__
 
@@ -289,13 +308,15 @@ def _do_without_one() -> None:
     scaler.__init__ = make_scaler
 
 
-def _collect(optimizers: weakref.WeakSet[Any]) -> None:
+def _collect(optimizers: weakref.WeakSet[Any], origins: Origins) -> None:
     """Add each optimizer that is made. One with a fused kernel, which only a GPU has, handles one parameter after the other."""
     made = Optimizer.__init__
+    classes = {name for name, one in vars(torch.optim).items() if isinstance(one, type) and issubclass(one, Optimizer)}
 
     def make(self: Any, params: Any, defaults: dict[str, Any]) -> None:
         one_by_one = {"fused": False, "foreach": False} if defaults.get("fused") else {}
         made(self, params, {**defaults, **one_by_one})
         optimizers.add(self)
+        origins.note(sys._getframe(1), classes | {type(self).__name__})
 
     Optimizer.__init__ = make

@@ -1,0 +1,150 @@
+"""Whether a script is to make optimizers again, or larger steps, after those that were seen: by what its code has in store from
+the place on where it is.
+
+`for width in 64, 4096: fit(width)` and `fit(small); fit(large)` train several models in turn, and what the first one needs says
+nothing of the others. Only the script's own code is looked at, that of installed packages is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+import sysconfig
+from collections.abc import Collection, Iterator
+from types import CodeType, FrameType
+
+_INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+# Variables of loops over sizes and over parts of a training.
+_SIZES = re.compile(r"(?:^|_)(?:sizes?|res|resolution|len|length|width|dim|depth|bs|stage|phase)$", re.IGNORECASE)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Origins:
+    """From where optimizers were made: the calls in progress at that time. No frame is kept, as it would keep its tensors."""
+
+    def __init__(self, own_folder: str) -> None:
+        self._not_of_script = (*_INSTALLED, own_folder + os.sep)
+        self._called: dict[tuple[int, CodeType], set[str]] = {}
+        self._trees: dict[str, ast.Module | None] = {}
+
+    def note(self, frame: FrameType | None, classes: Collection[str]) -> None:
+        """An optimizer is being made in this frame; `classes` are the names of all optimizers."""
+        wanted = set(classes)
+        for one in self._of_script(frame):
+            statements = list(_statements(self._body(one), one.f_lineno))
+            called = {_name(call) for statement in statements for call in _calls(statement)}
+            # What the script calls of a package, as `trainer.fit`, has another name than what that calls in the script.
+            names = wanted if called & wanted else {_name(call) for call in map(_outermost, statements) if call}
+            self._called.setdefault((id(one), one.f_code), set()).update(names)
+            wanted = {one.f_code.co_name}
+
+    def again(self, frame: FrameType | None) -> str | None:
+        """The place in the script that will make an optimizer again, as `train.py:7`; None where none is seen."""
+        for one in self._of_script(frame):
+            names = self._called.get((id(one), one.f_code), set())
+            for call in _to_come(self._body(one), one.f_lineno):
+                if _name(call) in names:
+                    return f"{os.path.basename(one.f_code.co_filename)}:{call.lineno}"  # noqa: PTH119 - as in `main`
+        return None
+
+    def grows(self, frame: FrameType | None) -> str | None:
+        """What later steps are larger by: the variable of a loop over sizes around them, `for size in 32, 64`, and its place."""
+        for one in self._of_script(frame):
+            for loop in _loops_around(self._body(one), one.f_lineno):
+                names = (part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name))
+                if size := next(filter(_SIZES.search, names), None):
+                    return f"{size} at {os.path.basename(one.f_code.co_filename)}:{loop.lineno}"  # noqa: PTH119
+        return None
+
+    def _of_script(self, frame: FrameType | None) -> Iterator[FrameType]:
+        """The frames of the script's own code, the innermost first."""
+        while frame is not None:
+            if not frame.f_code.co_filename.startswith(self._not_of_script):
+                yield frame
+            frame = frame.f_back
+
+    def _body(self, frame: FrameType) -> ast.AST | None:
+        """The function, or the module, that this frame runs; None where its source is not known."""
+        name = frame.f_code.co_filename
+        if name not in self._trees:
+            try:
+                self._trees[name] = ast.parse("".join(linecache.getlines(name)))
+            except (SyntaxError, ValueError):
+                self._trees[name] = None
+        tree, line = self._trees[name], frame.f_code.co_firstlineno
+        if tree is None or frame.f_code.co_name == "<module>":
+            return tree
+        # A function's code begins at its first decorator.
+        found = (one for one in ast.walk(tree) if getattr(one, "name", "<lambda>") == frame.f_code.co_name)
+        functions = [one for one in found if isinstance(one, _SCOPES)]
+        return next((one for one in functions if _begins(one) <= line <= one.lineno), None)
+
+
+def _begins(function: ast.AST) -> int:
+    return min(getattr(one, "lineno", 0) for one in (function, *getattr(function, "decorator_list", ())))
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """What is within, less the bodies of functions in it, which run at another time."""
+    yield from (one for one in ast.iter_child_nodes(node) if not isinstance(one, _SCOPES))
+
+
+def _spans(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", None) or 0)
+
+
+def _loops_around(node: ast.AST | None, line: int) -> Iterator[ast.For | ast.AsyncFor]:
+    """The loops over something that this line is in."""
+    for one in () if node is None else _children(node):
+        if _spans(one, line):
+            if isinstance(one, (ast.For, ast.AsyncFor)):
+                yield one
+            yield from _loops_around(one, line)
+
+
+def _statements(body: ast.AST | None, line: int) -> Iterator[ast.AST]:
+    """The smallest statements at this line."""
+    for one in () if body is None else _children(body):
+        if _spans(one, line):
+            inside = list(_statements(one, line))
+            yield from inside or ([one] if isinstance(one, ast.stmt) else [])
+
+
+def _outermost(statement: ast.AST) -> ast.Call | None:
+    """The call whose result a statement is about."""
+    value = getattr(statement, "value", None)
+    return value if isinstance(value, ast.Call) else None
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    if isinstance(node, ast.Call):
+        yield node
+    for one in _children(node):
+        yield from _calls(one)
+
+
+def _name(call: ast.Call) -> str:
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
+
+
+def _to_come(node: ast.AST | None, line: int) -> Iterator[ast.Call]:
+    """The calls that may be made after the statement at this line: behind it, and all of a loop around it. Of a condition's
+    branches only the one that it is in."""
+    if node is None:
+        return
+    if isinstance(node, _LOOPS) and any(_spans(one, line) for one in node.body):
+        yield from (call for one in node.body for call in _calls(one))
+        return
+    branches = [part for part in (getattr(node, name, None) for name in ("body", "orelse", "handlers")) if part]
+    mine = [part for part in branches if isinstance(part, list) and any(_spans(one, line) for one in part)]
+    others = [one for part in branches if mine and part is not mine[0] and isinstance(part, list) for one in part]
+    for one in _children(node):
+        if any(one is other for other in others):
+            continue
+        if _spans(one, line):
+            yield from _to_come(one, line)
+        elif getattr(one, "lineno", 0) > line:
+            yield from _calls(one)

@@ -1,0 +1,80 @@
+"""Whether a script is to make optimizers again after the steps that were seen."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+
+import pytest
+
+from gpuq.cli.dry_run.traced.repeats import Origins
+
+HEAD = "def fit(width):\n  optimizer = Adam(width)\n  for batch in range(3): optimizer.step()\n"
+ONCE = {
+    "in a function": HEAD + "fit(64)\n",
+    "epochs": "optimizer = Adam(1)\nfor epoch in range(2):\n  for batch in range(3):\n    optimizer.step()\nprint(len('x'))\n",
+    "of each parameter": "made = []\nfor one in (1, 2):\n  made.append(Adam(one))\nfor batch in range(3):\n  made[1].step()\n",
+    "beside other calls": "net = abs(1); optimizer = Adam(abs(2))\nfor batch in range(3):\n  abs(3); optimizer.step()\n",
+    "other branch": HEAD + "if True:\n  fit(64)\nelse:\n  fit(4096)\n",
+    "smaller where that fails": HEAD + "try:\n  fit(64)\nexcept MemoryError:\n  fit(8)\n",
+    "in a method": "class Net:\n def make(self):\n  return Sgd(1)\nnet = Net()\noptimizer = net.make()\noptimizer.step()\n",
+}
+AGAIN = {
+    "loop": (HEAD + "for width in (64, 4096):\n  print(width, fit(width))\n", 5),
+    "loop of a function": (HEAD + "def main():\n  while True:\n    fit(64)\nmain()\n", 6),
+    "one after the other": (HEAD + "def main():\n  fit(64)\n  fit(4096)\nmain()\n", 6),
+    "in a later phase": ("opt = Adam(1)\nfor epoch in range(2):\n  if epoch == 1:\n    opt = Sgd(2)\n  opt.step()\n", 4),
+    "in one that follows": ("optimizer = Adam(1)\noptimizer.step()\noptimizer = Sgd(2)\n", 3),
+}  # fmt: skip
+
+
+class ReachedError(Exception):
+    pass
+
+
+def place(source: str, name: str) -> str | None:
+    """Where an optimizer is made again, asked at the first step of this script."""
+    return answers(source, name)[0]
+
+
+def answers(source: str, name: str) -> tuple[str | None, str | None]:
+    """Where an optimizer is made again, and what makes later steps larger."""
+    origins = Origins("/nowhere")
+    answer: list[tuple[str | None, str | None]] = []
+
+    class Adam:
+        def __init__(self, _: int) -> None:
+            origins.note(sys._getframe(1), {"Adam", "Sgd"})
+
+        def step(self) -> None:
+            answer.append((origins.again(sys._getframe(1)), origins.grows(sys._getframe(1))))
+            raise ReachedError
+
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    with pytest.raises(ReachedError):
+        exec(compile(source, name, "exec"), {"Adam": Adam, "Sgd": Adam, "__name__": "__main__"})
+    return answer[0]
+
+
+@pytest.mark.parametrize("what", ONCE)
+def test_one_training_makes_no_optimizer_again(what: str) -> None:
+    assert place(ONCE[what], "once.py") is None
+
+
+@pytest.mark.parametrize("what", AGAIN)
+def test_trainings_that_follow_each_other_are_seen(what: str) -> None:
+    source, line = AGAIN[what]
+    assert place(source, "again.py") == f"again.py:{line}"
+
+
+@pytest.mark.parametrize(
+    ("loops", "grows"),
+    [
+        ("for size in (32, 64):\n  for batch in range(3): opt.step()\n", "size at loops.py:2"),
+        ("for epoch in range(3):\n  for x, seq_len in data: opt.step()\n", "seq_len at loops.py:3"),
+        ("for epoch in range(3):\n  for x, y in data: opt.step()\n", None),
+        ("for size in (32, 64): print(size)\nfor batch in range(3): opt.step()\n", None),
+    ],
+)
+def test_a_loop_over_sizes_makes_later_steps_larger(loops: str, grows: str | None) -> None:
+    assert answers(f"data, opt = [(1, 2)], Adam(1)\n{loops}", "loops.py")[1] == grows
