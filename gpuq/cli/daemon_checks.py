@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from gpuq.cli import messages
 from gpuq.cli.client import HttpClient, Record, is_held
 from gpuq.cli.service_logs import log_elsewhere, service_log
 from gpuq.cli.verbs import policy
@@ -96,11 +97,16 @@ def _unresolved(part: str) -> str:
 
 
 def _jobs(client: HttpClient) -> Iterator[Check]:
-    """Whether jobs can be read: a record that is damaged in part still answers other questions."""
+    """Whether jobs can be read: a record that is damaged in part still answers other questions. And those that do not start."""
     try:
-        client.get("/api/v1/jobs?limit=1")
+        starting: list[Record] = client.get("/api/v1/jobs?state=STARTING&limit=20")["jobs"]
     except GpuqError as error:
         yield Check("jobs", BROKEN, error.message, error.fix)
+        return
+    for job in starting:
+        if (late := messages.slow_start(job)) is not None:
+            fix = f"See there whether they can be listed; `gpuq cancel {job['id']}` ends the job."
+            yield Check("starts", BROKEN, f"job {job['id']}: {late}", fix)
 
 
 def _devices(client: HttpClient) -> Iterator[Check]:

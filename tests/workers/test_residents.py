@@ -318,6 +318,55 @@ def test_a_job_that_stops_its_shim_still_ends_at_its_order(host: Host) -> None:
     assert host.settle(2)[1].ending == "stopped"
 
 
+# As where the file system of the job's folder or program does not answer: nothing but SIGKILL is heeded, and what the shim has
+# forked for the job still has the shim's files open.
+_HANGS = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+record = open(sys.argv[2])
+pid = os.fork() if sys.argv[3] == "forked" else 0
+if pid or sys.argv[3] != "forked":
+    print(pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("how", "ending"), [("alone", "never started"), ("forked", "lost")])
+def test_a_shim_that_hangs_before_its_job_is_ended_with_all_it_has_forked_once_it_does_not_stop(
+    host: Host, how: str, ending: str
+) -> None:
+    host.residents.monotonic = lambda: host.now
+    made = host.attempt()
+    record = made.folder / "exit.json.new"
+    record.touch()
+    command = [sys.executable, "-c", _HANGS, str(SHIM), str(record), how]
+    made.shim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    host.started.append(made)
+    assert made.shim.stdout is not None
+    with made.shim.stdout as said:
+        forked = int(said.readline())
+    identity = process.identify(made.shim.pid)
+    assert identity is not None
+    made.order("train", grace_s=2, shim=list(identity))
+
+    def at(now: float) -> list[Any]:
+        host.now = now
+        host.look()
+        return host.events()
+
+    assert at(0) == []
+    made.stop()
+    assert at(100) == at(106) == []
+    assert made.shim.poll() is None, "it may still obey"
+    at(108)
+    assert made.shim.wait(10) == -signal.SIGKILL
+    for second in range(109, 113):
+        at(second)
+    (exited,) = host.events()
+    assert exited.ending == ending
+    assert forked == 0 or gone(forked), "it would become the job once the file system answers again"
+
+
 def test_another_gpuqs_attempt_of_the_same_name_is_left_alone(host: Host) -> None:
     env = {"GPUQ_JOB_ID": "1", "GPUQ_ATTEMPT": "1", "GPUQ_PROGRESS": "/elsewhere/1-1/progress"}
     with subprocess.Popen(["sleep", "60"], env={**os.environ, **env}) as other:

@@ -293,6 +293,16 @@ def test_a_host_that_can_start_no_job_is_broken_and_no_reset_is_asked_for(gpuq: 
     assert "reset" not in found["fix"]
 
 
+def test_a_job_that_does_not_start_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    job = {"id": 7, "state": "STARTING", "host": "node2", "state_since_unix": time.time() - 5}
+    healthy.on("GET", "/api/v1/jobs", {"jobs": [job]})
+    assert "starts" not in checks(gpuq("doctor", "--json"))
+    healthy.on("GET", "/api/v1/jobs", {"jobs": [{**job, "state_since_unix": time.time() - 90}]})
+    found = checks(gpuq("doctor", "--json"))["starts"]
+    assert (found["status"], found["found"][:33]) == ("broken", "job 7: it was to start on node2 1")
+    assert "gpuq cancel 7" in found["fix"]
+
+
 def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**20})())
     found = {check.part: check for check in doctor.local_checks(Home(home))}
