@@ -48,6 +48,10 @@ class DispatcherLink(Protocol):
         """Put one message into the dispatcher's inbox."""
         ...
 
+    async def ping(self) -> None:
+        """Return if Redis answers and takes a write."""
+        ...
+
 
 class LiveReader:
     """Reads the view at most five times a second, however many ask. `clock` is wall time, as in the view."""
@@ -69,6 +73,16 @@ class LiveReader:
         self._read_at = float("-inf")
         self._seen: float | None = None
         self._written_at = 0.0
+
+    async def redis_sign(self) -> str:
+        """`ok`, or what is wrong with Redis: `unreachable`, `refused` for a login that it refuses, `unwritable` where it takes no
+        write, `shared` where another gpuq uses the same database of it."""
+        try:
+            await self._source.ping()
+        except Unreachable as error:
+            return error.sign
+        view = (await self.read()).view
+        return "shared" if view is not None and view.dispatcher.shares_redis else "ok"
 
     async def read(self) -> Live:
         """The view of now. Never raises for a Redis that is away."""

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpuq.adapters.redis.link import LoginRefused, NotWritable
 from gpuq.api.contract import openapi
 from gpuq.api.contract.routes import ROUTES, methods
 from gpuq.api.handlers import models, policies
@@ -43,6 +44,11 @@ async def test_readyz_names_what_is_missing_in_fixed_words(endpoint: Endpoint) -
     assert (await ready(endpoint))[0] == 200
     endpoint.stream.picture = picture(time.time() - 100)
     assert (await ready(endpoint))[1]["dispatcher"] == "stale"
+    endpoint.stream.picture = picture(time.time(), shares_redis=True)
+    assert (await ready(endpoint))[1]["redis"] == "shared"
+    for fault, word in ((LoginRefused(), "refused"), (NotWritable(), "unwritable")):
+        endpoint.stream.fault = fault
+        assert (await ready(endpoint))[1]["redis"] == word
     endpoint.stream.down = True
     assert (await ready(endpoint))[1]["redis"] == "unreachable"
     for error, word in (

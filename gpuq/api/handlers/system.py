@@ -37,7 +37,7 @@ async def readyz(request: web.Request) -> web.Response:
     except Exception:  # noqa: BLE001 - a probe answers with a fixed word, whatever is wrong
         database = "unreachable"
     live = await context.live.read()
-    redis = "ok" if live.redis_up else "unreachable"
+    redis = await context.live.redis_sign()
     ready = database == redis == live.dispatcher == "ok"
     answer = Ready(ready=ready, database=database, redis=redis, dispatcher=live.dispatcher)
     return reply(answer, 200 if ready else 503)

@@ -46,7 +46,10 @@ def run(words: list[str]) -> int:
     except GpuqError:
         devices = []
     home = Home.from_environment()
-    checks = [*local_checks(home, devices), *daemon_checks(client, home)]
+    of_daemon = daemon_checks(client, home)
+    if any(check.part in {"redis", "dispatcher"} and check.status != OK for check in of_daemon):
+        devices = []  # that none has a reading says nothing of the GPUs then
+    checks = [*local_checks(home, devices), *of_daemon]
     ok = all(check.status != BROKEN for check in checks)
     answer = {"ok": ok, "checks": [asdict(check) for check in checks]}
     console.show(options, answer, lambda _, width, colour: screen(checks, width, colour))

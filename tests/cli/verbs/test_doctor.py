@@ -59,6 +59,9 @@ def test_no_daemon_is_broken_with_its_fix_and_the_rest_is_still_checked(gpuq: Co
     ("part", "word", "fix"),
     [
         ("redis", "unreachable", "Start Redis"),
+        ("redis", "refused", "GPUQ_REDIS_URL"),
+        ("redis", "unwritable", "maxmemory"),
+        ("redis", "shared", "database number of its own"),
         ("database", "schema", "gpuq db upgrade"),
         ("dispatcher", "stale", "gpuq up"),
     ],
@@ -90,6 +93,19 @@ def held(lock: Path) -> Any:
     file = lock.open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
+
+
+def test_where_redis_is_away_nothing_else_is_blamed_for_it(gpuq: Command, healthy: FakeApi) -> None:
+    silent = [{**device, "backend": "nvml", "read_at": None} for device in samples.DEVICES]
+    healthy.on("GET", "/api/v1/gpus", silent)
+    healthy.on("GET", "/readyz", Reply({**READY, "ready": False, "redis": "refused", "dispatcher": "absent"}, 503))
+    done = gpuq("doctor", "--json")
+    found = checks(done)
+    assert [part for part in ("nvml", "redis", "dispatcher", "devices") if found[part]["status"] == "broken"] == [
+        "redis"
+    ]
+    assert (done.code, found["dispatcher"]["fix"]) == (1, "Mend Redis first.")
+    assert "gpuq-worker" not in found["devices"]["fix"]
 
 
 def test_an_endpoint_that_cannot_start_is_not_taken_for_no_gpuq(gpuq: Command, home: Path) -> None:
