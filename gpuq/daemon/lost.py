@@ -36,7 +36,7 @@ class LostCommits:
         self._wait_s = wait_s
         self._compared = False
         self._launch_at = float("-inf")
-        self._marked: CommitMark | None = None
+        self._has_marked = False
         self.is_shared = False
         """Whether another gpuq was seen to write to the same database of Redis. Each of the two takes messages of the other."""
         self._found = False
@@ -74,14 +74,15 @@ class LostCommits:
         """
         if not self._compared:
             raise Unreachable("The mark of the last dispatcher's last commit was not read yet.")
-        if mark != self._marked:
-            replaced = await stream.set_committed(self._keys.sealed_mark(mark))
-            # The first one replaces that of an earlier dispatcher, which may have had another key.
-            if self._marked is not None and replaced is not None and self._keys.genuine_mark(replaced) is None:
-                message = "another gpuq uses the same database of Redis, and each takes messages of the other"
-                log.error(message, extra={"action": "share_redis"})
-                self.is_shared = True
-            self._marked = mark
+        # Also where nothing was committed: Redis may have lost the mark.
+        replaced = await stream.set_committed(self._keys.sealed_mark(mark))
+        # The first one replaces that of an earlier dispatcher, which may have had another key.
+        is_foreign = self._has_marked and replaced is not None and self._keys.genuine_mark(replaced) is None
+        self._has_marked = True
+        if is_foreign and not self.is_shared:
+            message = "another gpuq uses the same database of Redis, and each takes messages of the other"
+            log.error(message, extra={"action": "share_redis"})
+            self.is_shared = True
 
     def may_launch(self, now: float) -> bool:
         """Whether the mark was compared and, after a loss, hosts had the time to report what runs on them."""

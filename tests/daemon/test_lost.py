@@ -97,11 +97,12 @@ async def test_what_a_record_without_any_host_lost_is_shown_with_each_that_repor
     assert any("job 1 had been submitted, and the record lost" in sentence for sentence in host.lost)
 
 
-async def test_another_gpuq_in_the_same_redis_is_said(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+async def test_another_gpuq_in_the_same_redis_is_said_also_where_nothing_happens(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World(harness.store, a_device())
 
     async def shows_it() -> bool:
-        harness.submit()
         await harness.live(world, 2)
         return decode(await harness.stream.view() or b"").dispatcher.shares_redis
 
@@ -112,6 +113,20 @@ async def test_another_gpuq_in_the_same_redis_is_said(harness: Harness, caplog: 
     await harness.stream.set_committed(other)
     assert await shows_it()
     assert "another gpuq uses the same database of Redis" in caplog.text
+
+
+async def test_a_loss_is_noticed_although_redis_lost_the_mark_before(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    replica = replica_of(harness.store)
+    harness.submit()
+    await harness.live(world, 3)
+    harness.stream.server.flush()
+    await harness.live(world, 2)
+    fail_over(harness, replica)
+    world.store = replica
+    await harness.live(world, 2)
+    (host,) = decode(await harness.stream.view() or b"").hosts
+    assert any("job 1 had been submitted, and the record lost" in sentence for sentence in host.lost)
 
 
 async def test_lost_submissions_are_named(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
