@@ -74,15 +74,19 @@ class LiveReader:
         self._seen: float | None = None
         self._written_at = 0.0
 
-    async def redis_sign(self) -> str:
-        """`ok`, or what is wrong with Redis: `unreachable`, `refused` for a login that it refuses, `unwritable` where it takes no
-        write, `shared` where another gpuq uses the same database of it."""
+    async def probe(self) -> tuple[Live, str]:
+        """The view of now, and `ok` or what is wrong with Redis: `unreachable`, `refused` for a login that it refuses,
+        `unwritable` where it takes no write, `shared` where another gpuq uses the same database of it."""
+        sign = "ok"
         try:
             await self._source.ping()
         except Unreachable as error:
-            return error.sign
-        view = (await self.read()).view
-        return "shared" if view is not None and view.dispatcher.shares_redis else "ok"
+            sign = error.sign
+        if sign == Unreachable.sign:
+            return Live(None, redis_up=False), sign  # to ask it again would take as long once more
+        live = await self.read()
+        is_shared = live.view is not None and live.view.dispatcher.shares_redis
+        return live, "shared" if sign == "ok" and is_shared else sign
 
     async def read(self) -> Live:
         """The view of now. Never raises for a Redis that is away."""

@@ -89,6 +89,19 @@ async def test_a_dispatcher_that_ended_is_noticed_in_time_although_the_clock_was
     assert (await reader.read()).dispatcher == "stale"
 
 
+async def test_a_redis_that_does_not_answer_is_asked_once_by_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question takes seconds where the network drops packets, and systems that probe wait for a few only."""
+    stream = MemoryStream()
+    stream.fault = Unreachable("Redis does not answer.")
+
+    async def asked_again() -> None:
+        pytest.fail("it was asked again")
+
+    monkeypatch.setattr(stream, "view", asked_again)
+    live, sign = await LiveReader(stream, time.time, stale_after_s=10.0).probe()
+    assert (live.dispatcher, sign) == ("absent", "unreachable")
+
+
 async def test_metrics(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     async with endpoint.socket.get("/metrics") as answer:
