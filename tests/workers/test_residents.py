@@ -782,6 +782,7 @@ def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(
     for number in range(1, 8):
         unstarted(number)
         began = now[0]
+        assert "PID 1 did not do it" in str(host.residents.no_starts())
         while host.residents.no_starts():
             now[0] += 1
         waits.append(now[0] - began)

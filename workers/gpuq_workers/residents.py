@@ -82,6 +82,7 @@ _HELD_FOR_S = 600.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 _UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
+_NO_UNIT = "PID 1 or its bus did not start its unit"
 _UNORDERED = "its order was not carried out: the process that follows orders ended, or gave up waiting for the record"
 
 
@@ -351,10 +352,9 @@ class Residents:
         pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
         self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
         log.warning("after attempt %s this host takes no new job for %g s: %s", live.folder.attempt, pause_s, reason)
-        why = reason if live.unit is None else "PID 1 or its bus did not start the unit of a job"
         now = self.clock()
         since = now if self._no_starts is None else self._no_starts.since_at
-        self._no_starts = NoStarts(why, since, now + pause_s)
+        self._no_starts = NoStarts(reason, since, now + pause_s)
         self._starts_again_at = self.monotonic() + pause_s
 
     def _write(self, event: Started | Exited) -> int:
@@ -439,7 +439,8 @@ class Residents:
             why = "; ".join(file.why for file in live.unreadable.values())
             ending, reason = Ending.LOST, f"{_SUPERVISOR}, is gone, and how it ended is not known: {why}"
         elif not has_started:
-            ending, reason = Ending.NEVER_STARTED, _UNORDERED if live.order is None else _UNSTARTED
+            ending = Ending.NEVER_STARTED
+            reason = _UNORDERED if live.order is None else _UNSTARTED if live.unit is None else _NO_UNIT
         else:
             what = f"{_SUPERVISOR}, was killed" if live.shim is not None else "its folder was removed while it ran"
             ending, reason = Ending.LOST, f"{what}; gpuq ended what it found of the job"

@@ -376,5 +376,8 @@ def test_jobs_as_their_submitters_need_the_broker(home: Path, tmp_path: Path, mo
     (home / "config.toml").write_text('[worker]\nrun_as = "submitter"\n')
     assert found().status == "broken"
     assert str(needed) in found().found
-    needed.touch()
-    assert found().status == "ok"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as broker:
+        broker.bind(str(needed))
+        broker.listen()
+        assert found().status == "ok"
+    assert found().found == f"jobs are to run as their submitters, and nothing listens on {needed}"
