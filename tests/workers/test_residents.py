@@ -666,6 +666,29 @@ def in_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InUnit:
     return InUnit(Host(tmp_path / "home"), monkeypatch)
 
 
+def test_a_unit_that_ran_and_is_gone_without_an_end_is_lost_at_once(in_unit: InUnit) -> None:
+    """As where its user was removed, so that PID 1 cannot run what writes the end. It was taken to be about to start."""
+    in_unit.start()
+    in_unit.host.settle(1)
+    in_unit.active = False
+    for _ in range(3):
+        in_unit.host.look()
+    assert in_unit.host.events()[1].ending == "lost"
+
+
+def test_a_unit_that_does_not_come_has_half_a_minute(in_unit: InUnit) -> None:
+    host, now = in_unit.host, [0.0]
+    host.residents.monotonic = lambda: now[0]
+    in_unit.active = False
+    host.look()
+    now[0] = 29.0
+    host.look()
+    assert host.events() == [], "the broker or PID 1 may still be at it"
+    now[0] = 31.0
+    host.look()
+    assert [event.ending for event in host.events()] == ["never started"]
+
+
 def test_an_attempt_in_a_unit_is_reported_by_its_unit(in_unit: InUnit) -> None:
     host = in_unit.host
     in_unit.start()
@@ -686,18 +709,6 @@ def test_a_job_cannot_claim_another_process_or_time_as_its_start(
     in_unit.host.look()
     assert [event.at for event in in_unit.host.events()] == ([] if believed is None else [believed])
     assert in_unit.host.residents.present() == {attempt_id(): believed}
-
-
-def test_a_unit_that_is_gone_without_an_exit_status_is_lost_after_a_while(in_unit: InUnit, tmp_path: Path) -> None:
-    host, now = in_unit.host, [0.0]
-    host.residents.monotonic = lambda: now[0]
-    in_unit.start()
-    host.look()
-    in_unit.active = False
-    now[0] = 29.0
-    assert len(host.settle(1)) == 1, "PID 1 may still be at it"
-    now[0] = 31.0
-    assert host.settle(2)[1].ending == "lost"
 
 
 def test_a_job_that_writes_an_exit_status_of_its_own_does_not_end(in_unit: InUnit) -> None:

@@ -378,7 +378,8 @@ class Residents:
         """Whether its shim or its unit runs, or may still be about to start."""
         age_s = self.monotonic() - live.first_seen
         if live.unit is not None:
-            return self._has_unit(live) or age_s < _UNIT_STARTS_WITHIN_S
+            may_still_start = live.marker.started is None and age_s < _UNIT_STARTS_WITHIN_S
+            return self._has_unit(live) or may_still_start
         if live.shim is None:
             return self._has_unit(live) or age_s < _UNORDERED_FOR_S
         return is_alive(live.shim)
