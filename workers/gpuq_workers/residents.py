@@ -249,7 +249,7 @@ class Residents:
         live.start = live.start or _believed(self._read(live, "started.json", live.folder.started), live.order, end)
         if live.start is not None and live.marker.started is None:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
-            live.marker = Marker(started=self._write(start), exited=None)
+            live.marker = Marker(started=await self._write(start), exited=None)
             live.folder.mark(live.marker)
             self._unstarted_in_a_row, self._no_starts, self._starts_again_at = 0, None, 0.0
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
@@ -319,7 +319,7 @@ class Residents:
             self._wait_before_next(live, end.reason)
         at = end.ended_at(live.start)
         ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
-        seq = self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
+        seq = await self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
         del self._live[attempt]
         self.ended.add(live.folder.path.name, end.at)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))
@@ -357,8 +357,8 @@ class Residents:
         self._no_starts = NoStarts(reason, since, now + pause_s)
         self._starts_again_at = self.monotonic() + pause_s
 
-    def _write(self, event: Started | Exited) -> int:
-        seq = self.spool.write(event)
+    async def _write(self, event: Started | Exited) -> int:
+        seq = await self.spool.write(event)
         log.info("attempt %s: %s, spooled as %s", event.attempt, type(event).__name__, seq)
         return seq
 
