@@ -31,7 +31,7 @@ from tests.learn.world import GIB, Work, run
 
 
 async def ready(endpoint: Endpoint) -> tuple[int, dict[str, object]]:
-    endpoint.context.live._last = None
+    endpoint.context.live._last, endpoint.context.live._pinged_at = None, float("-inf")
     status, body = await endpoint.get("/readyz")
     return status, body
 
@@ -87,6 +87,19 @@ async def test_a_dispatcher_that_ended_is_noticed_in_time_although_the_clock_was
     assert (await reader.read()).dispatcher == "ok"
     stream.picture, now = None, now + 5.1
     assert (await reader.read()).dispatcher == "stale"
+
+
+async def test_probes_that_anyone_sends_make_few_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, now, writes = MemoryStream(), 100.0, []
+
+    async def ping() -> None:
+        writes.append(now)
+
+    monkeypatch.setattr(stream, "ping", ping)
+    reader = LiveReader(stream, time.time, stale_after_s=10.0, monotonic=lambda: now)
+    for now in (100.0, 100.1, 100.15, 100.3):  # noqa: B007 - it is the clock of the reader
+        assert (await reader.probe())[1] == "ok"
+    assert writes == [100.0, 100.3]
 
 
 async def test_a_redis_that_does_not_answer_is_asked_once_by_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
