@@ -69,6 +69,8 @@ class Unreachable(GpuqError):
     exit_code = 4
     http_status = 503
     fix = "Start it with `gpuq up`, or set GPUQ_HOME to the home of one that is running."
+    sign: ClassVar[str] = "unreachable"
+    """The word that /readyz has for it."""
 
 
 class NotPermitted(GpuqError):

@@ -268,10 +268,15 @@ def private_secret(path: Path) -> str:
                 os.link(draft, path)
         finally:
             draft.unlink()
-    secret = path.read_text().strip()
-    if len(secret) < _SHORTEST_SECRET:  # a disk has lost it, or an editor
+    secret = path.read_text(errors="replace").strip()
+    if not _is_secret(secret):  # a disk has lost it, or an editor
         raise BadSettings(f"{path} holds no usable secret.", fix=f"Remove {path}; the next start makes a new one.")
     return secret
+
+
+def _is_secret(text: str) -> bool:
+    """Whether gpuq can have made it. What a power cut leaves, nothing or zero bytes, anyone can guess."""
+    return len(text) >= _SHORTEST_SECRET and text.isascii() and text.isprintable()
 
 
 def host_key(master: str, host: str) -> str:
@@ -284,11 +289,13 @@ def host_key(master: str, host: str) -> str:
 def key_of_this_host(home: Home, host: str) -> str:
     """The key of the host that this home is on: what `host.key` holds, else derived from `order.key`. Raises BadSettings."""
     try:
-        key = home.host_key_file.read_text().strip()
+        key = home.host_key_file.read_text(errors="replace").strip()
     except FileNotFoundError:
         return host_key(private_secret(home.order_key_file), host)
-    if not key:
-        raise BadSettings(f"{home.host_key_file} is empty.", fix=f"Run `gpuq host add {host}` on the main host again.")
+    if not _is_secret(key):
+        raise BadSettings(
+            f"{home.host_key_file} holds no usable key.", fix=f"Run `gpuq host add {host}` on the main host again."
+        )
     return key
 
 

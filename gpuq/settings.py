@@ -351,6 +351,11 @@ def _with_kept_name(home: Home, table: dict[str, Any]) -> dict[str, Any]:
         raise BadSettings(
             f"{home.host_file} cannot be read: {error}.", fix="Make it readable, or remove it."
         ) from error
+    if "host" not in worker and (not name or not name.isprintable()):  # a disk has lost it
+        raise BadSettings(
+            f"{home.host_file} holds no name: what the record calls this host was in it, and was lost.",
+            fix=f"Write the name into it that `gpuq host list` shows, or remove it where that is {socket.gethostname()}.",
+        )
     return {**table, "worker": {"host": name, **worker}}
 
 

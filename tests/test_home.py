@@ -77,13 +77,14 @@ def test_a_host_uses_its_own_key_file_else_derives_from_the_master_key(tmp_path)
     derived = key_of_this_host(home, "node1")
     assert derived == host_key(private_secret(home.order_key_file), "node1")
 
-    home.host_key_file.write_text("0123abcd\n")
-    assert key_of_this_host(home, "node1") == "0123abcd"
+    home.host_key_file.write_text("0123456789abcdef\n")
+    assert key_of_this_host(home, "node1") == "0123456789abcdef"
 
-    home.host_key_file.write_text("\n")
-    with pytest.raises(BadSettings, match="empty") as raised:
-        key_of_this_host(home, "node1")
-    assert "gpuq host add node1" in raised.value.fix
+    for lost in ("\n", "\0" * 64):
+        home.host_key_file.write_text(lost)
+        with pytest.raises(BadSettings, match="no usable key") as raised:
+            key_of_this_host(home, "node1")
+        assert "gpuq host add node1" in raised.value.fix
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -161,6 +162,7 @@ def test_a_secret_survives_a_crash_at_its_making_and_an_empty_one_is_refused(tmp
             private_secret(path)
     assert list(tmp_path.iterdir()) == []
     assert len(private_secret(path)) > 32
-    path.write_text("\n")
-    with pytest.raises(BadSettings, match="holds no usable secret"):
-        private_secret(path)
+    for lost in (b"\n", bytes(64), b"\xff" * 64):  # what file systems leave after a power cut
+        path.write_bytes(lost)
+        with pytest.raises(BadSettings, match="holds no usable secret"):
+            private_secret(path)

@@ -97,6 +97,16 @@ def test_unusable_host_name_of_the_machine_is_refused_with_its_source(home, monk
     assert caught.value.fix.startswith("Set `host` under [worker] in ")
 
 
+@pytest.mark.parametrize("lost", [b"", bytes(8)])
+def test_a_kept_name_that_the_disk_has_lost_is_said_and_not_blamed_on_the_settings(home, tmp_path, lost):
+    (tmp_path / "host").write_bytes(lost)
+    with pytest.raises(BadSettings, match=r"/host holds no name") as caught:
+        load(home)
+    assert "gpuq host list" in caught.value.fix
+    (tmp_path / "config.toml").write_text('[worker]\nhost = "node2"\n')
+    assert load(home).worker.host == "node2"
+
+
 def test_unknown_variables_are_listed_with_the_closest_match():
     given = {"GPUQ_API_PROT": "1", "GPUQ_WORKER_XYZ": "", "GPUQ_HOME": "/x", "GPUQ_API_PORT": "1", "GPUQ_TOKEN": "t"}
     assert unknown_variables(given) == ["GPUQ_API_PROT (GPUQ_API_PORT?)", "GPUQ_WORKER_XYZ"]

@@ -163,6 +163,25 @@ def with_environment(wanted: Mapping[str, str]) -> list[Identity]:
     return found
 
 
+def with_open_file(path: Path, program: str) -> list[Identity]:
+    """Our own user's living processes that have this file open, and `program` as a word of their command line."""
+    name, word, found = str(path), os.fsencode(program), []
+    for pid in all_pids():
+        known = identify(pid)
+        with suppress(OSError):  # it has ended, or may not be inspected
+            if (
+                known is None
+                or pid == os.getpid()
+                or word not in (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+            ):
+                continue
+            # The links are read and not followed: a file system that does not answer would stop this process too.
+            names = (str(link.readlink()) for link in (_PROC / str(pid) / "fd").iterdir())
+            if name in names and is_alive(known):
+                found.append(known)
+    return found
+
+
 def started_with(pid: int) -> tuple[bytes, bytes]:
     """The environment and the command line of the process, each word ended by a zero byte. Raises OSError if it may not be read.
 

@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpuq.adapters.process import Identity, identify, is_alive, send_signal
 from gpuq.adapters.tasks import wait_for_event
 from gpuq.home import write_private
 from gpuq.logs import last_words, shorten
 
 # From <linux/prctl.h>; Python's os module does not offer it.
 _PR_SET_PDEATHSIG = 1
+_LOOK_AT_LEFT_EVERY_S, _KILLED_WITHIN_S = 0.02, 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 5.0, 10.0
 _LOOK_AT_LOG_EVERY_S = 10.0
 _CRASHES_KEPT = 20
@@ -36,7 +38,7 @@ EXIT_NOT_STARTED = 126
 class ChildSpec:
     """One child: a short name, its argument list, variables added to our environment, the log for its output.
 
-    `status` is a JSON file that says, while the child is supervised, whether it runs and when it crashed. `inherits` are
+    `status` is a JSON file that says, while the child is supervised, which process it is and when it crashed. `inherits` are
     descriptors of ours that the child gets under the same numbers.
     """
 
@@ -78,8 +80,10 @@ def python_module(module: str, *arguments: str) -> list[str]:
 async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Crash], None] = lambda _: None) -> None:
     """Keep one child running until `stop` is set, then end it: its stop signal first, SIGKILL after `stop_within_s`.
 
-    Shortens its log every ten seconds. Calls `crashed` for each unrequested end.
+    Shortens its log every ten seconds. Calls `crashed` for each unrequested end. Where a supervisor before this one was killed
+    and left its child, that is ended first; so there must be one supervisor at a time.
     """
+    await _end_left(spec, stop)
     crashes: deque[float] = deque(maxlen=_CRASHES_KEPT)
     crash: Crash | None = None
     in_a_row, pause = 0, _FIRST_PAUSE_S
@@ -89,9 +93,9 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
         try:
             child = await start(spec)
         except OSError as error:  # no more processes are allowed, no memory, a full disk: it may pass
-            code, how, said, fix = EXIT_NOT_STARTED, "it could not be started", str(error), None
+            code, how, said, fix = EXIT_NOT_STARTED, "it could not be started", str(error), _fix_of(spec)
         else:
-            _write_status(spec, time.time(), crashes, crash)
+            _write_status(spec, time.time(), crashes, crash, identify(child.pid))
             await _ended_or_stopped(child, stop, spec.log)
             if stop.is_set():
                 await end(child, spec)
@@ -109,6 +113,28 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
         await wait_for_event(stop, pause)
     if spec.status is not None:
         spec.status.unlink(missing_ok=True)
+
+
+async def _end_left(spec: ChildSpec, stop: asyncio.Event) -> None:
+    """End the child of a supervisor that was killed. It had SIGTERM from the kernel, but may have been stopped, or hang; and it
+    holds the locks that the next one needs."""
+    left = None
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is no file, or none with a child
+        left = Identity(*json.loads(spec.status.read_bytes())["child"]) if spec.status is not None else None
+    if left is None or not is_alive(left):
+        return
+    for number, within_s in ((spec.stop_signal, spec.stop_within_s), (signal.SIGKILL, _KILLED_WITHIN_S)):
+        send_signal(left, number)
+        send_signal(left, signal.SIGCONT)
+        until = time.monotonic() + within_s
+        while is_alive(left) and time.monotonic() < until and not stop.is_set():
+            await wait_for_event(stop, _LOOK_AT_LEFT_EVERY_S)
+
+
+def _fix_of(spec: ChildSpec) -> str | None:
+    if Path(spec.argv[0]).is_absolute() and not os.path.lexists(spec.argv[0]):
+        return "The environment that it runs from is gone. Install gpuq there again; or `gpuq down`, then `gpuq up` from another."
+    return None
 
 
 async def _ended_or_stopped(child: asyncio.subprocess.Process, stop: asyncio.Event, log: Path) -> None:
@@ -129,13 +155,20 @@ def _how(code: int) -> str:
         return f"exit code {code}"
 
 
-def _write_status(spec: ChildSpec, started_at: float | None, crashes: Iterable[float], last: Crash | None) -> None:
+def _write_status(
+    spec: ChildSpec,
+    started_at: float | None,
+    crashes: Iterable[float],
+    last: Crash | None,
+    child: Identity | None = None,
+) -> None:
     """Write the child's status file for `gpuq doctor`. A full disk must not stop the supervision: write errors are ignored."""
     if spec.status is None:
         return
     body = {
         "name": spec.name,
         "supervisor": os.getpid(),
+        "child": child,
         "started_at": started_at,
         "crashes": list(crashes),
         "last_crash": last and asdict(last),

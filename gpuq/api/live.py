@@ -48,6 +48,10 @@ class DispatcherLink(Protocol):
         """Put one message into the dispatcher's inbox."""
         ...
 
+    async def ping(self) -> None:
+        """Return if Redis answers and takes a write."""
+        ...
+
 
 class LiveReader:
     """Reads the view at most five times a second, however many ask. `clock` is wall time, as in the view."""
@@ -66,9 +70,30 @@ class LiveReader:
         self._last: Live | None = None
         self._raw: bytes | None = None
         self._view: LiveView | None = None
-        self._read_at = float("-inf")
+        self._read_at = self._pinged_at = float("-inf")
+        self._sign = Unreachable.sign
         self._seen: float | None = None
         self._written_at = 0.0
+
+    async def probe(self) -> tuple[Live, str]:
+        """The view of now, and `ok` or what is wrong with Redis: `unreachable`, `refused` for a login that it refuses,
+        `unwritable` where it takes no write, `shared` where another gpuq uses the same database of it."""
+        if self._monotonic() - self._pinged_at >= _REUSE_S:  # anyone may ask, and each ping is a write
+            self._sign = await self._ping()
+            self._pinged_at = self._monotonic()
+        sign = self._sign
+        if sign == Unreachable.sign:
+            return Live(None, redis_up=False), sign  # to ask it again would take as long once more
+        live = await self.read()
+        is_shared = live.view is not None and live.view.dispatcher.shares_redis
+        return live, "shared" if sign == "ok" and is_shared else sign
+
+    async def _ping(self) -> str:
+        try:
+            await self._source.ping()
+        except Unreachable as error:
+            return error.sign
+        return "ok"
 
     async def read(self) -> Live:
         """The view of now. Never raises for a Redis that is away."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from gpuq.cli import messages
 from gpuq.cli.client import HttpClient, Record, is_held
 from gpuq.cli.service_logs import log_elsewhere, service_log
 from gpuq.cli.verbs import policy
@@ -39,23 +40,14 @@ def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
         return [_no_answer(client, home, error)]
     answering = f"gpuq {version.get('version') or '(version unknown)'} answers at {client.address}"
     checks = [Check("api", OK, answering)]
-    for part, status in ready.items():
-        if part == "ready" or not isinstance(status, str):
-            continue
-        if status == "ok":
-            checks.append(Check(part, OK, status))
-        elif part == "dispatcher" and is_held(home.run / "dispatcher.lock"):
-            checks.append(_stuck_dispatcher(home, status))
-        else:
-            fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
-            found = "its schema is not this version's" if status == "schema" else f"{status}{_unresolved(part)}"
-            checks.append(Check(part, BROKEN, found, fix))
+    parts = {part: word for part, word in ready.items() if part != "ready" and isinstance(word, str)}
+    checks += [_part(home, parts, part) for part in parts]
     with suppress(GpuqError):
         theirs = client.server_time()
         if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
             apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
             checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
-    return [*checks, *_jobs(client), *_devices(client), *_hosts(client), *_policy(client)]
+    return [*checks, *_jobs(client), *_devices(client, is_blind(parts)), *_hosts(client), *_policy(client)]
 
 
 _FIXES = {
@@ -63,6 +55,41 @@ _FIXES = {
     "database": "Look at the database server and its disk; GPUQ_DATABASE_URL names it.",
     "dispatcher": "Start it: `gpuq up`, or systemctl start gpuqd. Submissions are taken meanwhile.",
 }
+# What a word means of a part, and its fix.
+_MEANINGS = {
+    ("database", "schema"): ("its schema is not this version's", "gpuq db upgrade"),
+    ("redis", "refused"): (
+        "it refuses the login",
+        "Put the right user and password into GPUQ_REDIS_URL, under systemd in /etc/gpuq/environment, then restart the services.",
+    ),
+    ("redis", "unwritable"): (
+        "it takes no writes, so no job starts",
+        "Its log says why: give it memory (`maxmemory`) or room on its disk, or name the primary server in GPUQ_REDIS_URL.",
+    ),
+    ("redis", "shared"): (
+        "another gpuq uses the same database of it, and each takes messages of the other: starts are late, devices fall silent",
+        "Give each gpuq a database number of its own in GPUQ_REDIS_URL, then restart the services of both.",
+    ),
+}
+_MEND_REDIS = "Mend Redis first."
+
+
+def is_blind(parts: Mapping[str, str]) -> bool:
+    """Whether what hosts report is not known, by these words of /readyz."""
+    return parts.get("redis", "ok") not in {"ok", "shared"} or parts.get("dispatcher", "ok") != "ok"
+
+
+def _part(home: Home, parts: Mapping[str, str], part: str) -> Check:
+    word = parts[part]
+    if word == "ok":
+        return Check(part, OK, word)
+    if part == "dispatcher" and parts.get("redis", "ok") not in {"ok", "shared"}:
+        return Check(part, NOTE, "not known: its signs of life are in Redis", _MEND_REDIS)
+    if part == "dispatcher" and is_held(home.run / "dispatcher.lock"):
+        return _stuck_dispatcher(home, word)
+    if (part, word) in _MEANINGS:
+        return Check(part, BROKEN, *_MEANINGS[part, word])
+    return Check(part, BROKEN, f"{word}{_unresolved(part)}", _FIXES.get(part))
 
 
 def _stuck_dispatcher(home: Home, status: str) -> Check:
@@ -96,14 +123,19 @@ def _unresolved(part: str) -> str:
 
 
 def _jobs(client: HttpClient) -> Iterator[Check]:
-    """Whether jobs can be read: a record that is damaged in part still answers other questions."""
+    """Whether jobs can be read: a record that is damaged in part still answers other questions. And those that do not start."""
     try:
-        client.get("/api/v1/jobs?limit=1")
+        starting: list[Record] = client.get("/api/v1/jobs?state=STARTING&limit=20")["jobs"]
     except GpuqError as error:
         yield Check("jobs", BROKEN, error.message, error.fix)
+        return
+    for job in starting:
+        if (late := messages.slow_start(job)) is not None:
+            fix = f"See there whether they can be listed; `gpuq cancel {job['id']}` ends the job."
+            yield Check("starts", BROKEN, f"job {job['id']}: {late}", fix)
 
 
-def _devices(client: HttpClient) -> Iterator[Check]:
+def _devices(client: HttpClient, blind: bool) -> Iterator[Check]:
     try:
         devices: list[Record] = client.get("/api/v1/gpus")
     except GpuqError as error:
@@ -120,6 +152,10 @@ def _devices(client: HttpClient) -> Iterator[Check]:
             "GPU recovery action, restart the worker service after that."
         )
         yield Check("devices", BROKEN, f"given no new jobs: {', '.join(unwell)}", fix)
+    elif blind:
+        yield Check(
+            "devices", NOTE, f"{len(devices)}, whose readings are not known", "Mend Redis or the dispatcher first."
+        )
     elif silent:
         fix = f"Run `gpuq doctor` on its host: it gets no jobs without. {log_elsewhere('worker')} has more there."
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)

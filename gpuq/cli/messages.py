@@ -14,6 +14,7 @@ from gpuq.cli.client import Record
 from gpuq.messages.verdicts import calculation, sentence, what_helps
 
 _MOST_DEVICES = 8
+_STARTS_WITHIN_S = 30.0
 
 
 def lines(verdict: Record) -> list[str]:
@@ -47,3 +48,17 @@ def expected_start(answer: Record) -> str:
     """When a waiting job probably starts."""
     found = fmt.expected_start(answer.get("expected_start"), time.time())
     return found or "unknown, there is no estimate yet"
+
+
+def slow_start(job: Record) -> str | None:
+    """What may keep a job from running that was to start a while ago; None for any other job."""
+    attempt: Record = (job.get("attempts") or [{}])[-1]
+    since = job.get("state_since_unix") or fmt.when(attempt.get("launched_at"))
+    late_s = 0.0 if since is None else time.time() - since
+    if job["state"] != "STARTING" or late_s < _STARTS_WITHIN_S:
+        return None
+    where = fmt.clean(job.get("host") or attempt.get("host") or "its host")
+    return (
+        f"it was to start on {where} {fmt.duration(late_s)} ago, and does not run yet: the host is away, or the job's folder or "
+        "program is on a file system that does not answer there"
+    )

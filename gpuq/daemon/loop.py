@@ -123,12 +123,12 @@ class Dispatcher:
         self.inbox = inbox
         self.listener = Listener(parts.stream, parts.clock)
         self.acknowledger = Acknowledger(parts.stream, inbox, state, parts.limits, parts.clock)
-        self.lost = LostCommits(inbox.keys, inbox.taken, parts.limits.stale_after_s)
+        self.lost = LostCommits(inbox.keys, parts.limits.stale_after_s)
         self.unrecorded = UnrecordedAttempts(self.lost.note)
         self.job_leases = JobLeases(parts.clock())
         self.marks = DeviceMarks()
         self._last_job = max((row.id for row in parts.store.jobs(newest_first=True, limit=1)), default=0)
-        self.view = View(parts.limits, parts.learner.alone_rate, self.lost.sentences, inbox.unread)
+        self.view = View(parts.limits, parts.learner.alone_rate, self.lost.of, inbox.unread)
         self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
         self._committed: dict[str, int] = dict(inbox.taken)
         self._recorded_seq = journal.seq
@@ -292,7 +292,7 @@ class Dispatcher:
         """The actions of one pass. If even the default policy fails, no job starts, but ended jobs are archived and cancelled
         ones stopped: users must be able to cancel even if scheduling is broken."""
         state, forecasts, limits = self.state, self._forecasts, self.parts.limits
-        policy = self._policy if self.lost.may_launch(state, now) else propose_nothing
+        policy = self._policy if self.lost.may_launch(now) else propose_nothing
         try:
             return decide(state, forecasts, self._cache, limits, policy, now)
         except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
@@ -361,7 +361,9 @@ class Dispatcher:
             fault = None if chosen.fault is None else PolicyReplacement(chosen.fault.reason, chosen.fault.at)
             policy = PolicyStatus(chosen.chosen, chosen.serving, fault)
             epoch = self.parts.lease.epoch
-            about = DispatcherStatus(model_version=learner.model_version, policy=policy, epoch=epoch)
+            about = DispatcherStatus(
+                model_version=learner.model_version, policy=policy, epoch=epoch, shares_redis=self.lost.is_shared
+            )
             view = self.view.draw(self.state, cycle.now, about, learner.drift(), self.parts.starts, self._wall_offset)
             await stream.set_view(view, _VIEW_LIVES_S)
 

@@ -7,7 +7,7 @@ cannot be cancelled, and their devices count as free.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import HostId
@@ -23,9 +23,9 @@ _STOP_AGAIN_S = 2.0
 
 
 class UnrecordedAttempts:
-    """What hosts report beyond the state. `note` gets the hosts and a sentence about each attempt that is stopped."""
+    """What hosts report beyond the state. `note` gets a sentence about each attempt that is stopped, and its host."""
 
-    def __init__(self, note: Callable[[Collection[HostId], str], None]) -> None:
+    def __init__(self, note: Callable[[str, HostId], None]) -> None:
         self._note = note
         self._due_at: dict[tuple[HostId, AttemptId], float] = {}
         self._stopped: set[tuple[HostId, AttemptId]] = set()
@@ -49,5 +49,5 @@ class UnrecordedAttempts:
             host, attempt = key
             if key not in self._stopped:
                 self._stopped.add(key)
-                self._note([host], f"attempt {attempt} runs on host {host} and not in the record: it is stopped")
+                self._note(f"attempt {attempt} runs on host {host} and not in the record: it is stopped", host)
             yield Order(host, attempt.job, attempt.number, ring, Verb.STOP, None, epoch)

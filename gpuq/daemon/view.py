@@ -20,7 +20,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pauses import account_of
 from gpuq.core.scheduling.quotas import QuotaPass
 from gpuq.core.state.attempt import Attempt, AttemptId
-from gpuq.core.state.device import Device
+from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.events import HostReported, ResidentNumbers, ResidentReport
 from gpuq.core.state.job import JobId, KindId
 from gpuq.core.state.quota import HOUR_S, quota_of
@@ -47,10 +47,10 @@ class View:
         self,
         limits: Limits,
         kind_alone: Callable[[KindId, str], Rate | None],
-        lost: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        lost: Callable[[HostId], tuple[str, ...]] = lambda _: (),
         unread: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`kind_alone`: the usual rate of a kind with no partner on a type of device. `lost`: what the record lost, by host;
+        """`kind_alone`: the usual rate of a kind with no partner on a type of device. `lost`: what the record lost of a host;
         `unread`: why the last report of a host could not be read."""
         self._lost, self._unread = lost, unread
         self._kind_alone = kind_alone
@@ -104,7 +104,7 @@ class View:
         for name in sorted({*state.index.devices_of, *state.hosts, *state.drained}):
             host = state.hosts.get(name)
             reported_at = None if host is None else host.last_seen + wall_offset
-            drained, lost = state.drained.get(name), tuple(self._lost.get(name, ()))
+            drained, lost = state.drained.get(name), self._lost(name)
             no_starts = None if host is None else host.no_starts
             yield HostStatus(name, reported_at, drained, lost, self._unread.get(name), no_starts)
 

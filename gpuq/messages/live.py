@@ -142,6 +142,8 @@ class DispatcherStatus(msgspec.Struct, frozen=True):
     policy: PolicyStatus | None = None
     epoch: int | None = None
     """The epoch in which it leads."""
+    shares_redis: bool = False
+    """Whether another gpuq was seen to use the same database of Redis."""
 
 
 class KindDrift(msgspec.Struct, frozen=True):

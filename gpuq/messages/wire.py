@@ -26,6 +26,7 @@ FORMER_WAITING = "gpuq:waiting"
 """Where the previous release has them, as a list."""
 VIEW = "gpuq:view"
 COMMITTED = "gpuq:committed"
+WRITTEN = "gpuq:written"
 TASK = "gpuq_workers.run_job.run"
 # The name before the worker's package was renamed: orders that were on the way during the upgrade carry it.
 FORMER_TASK = "workers.run_job.run"

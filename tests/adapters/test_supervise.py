@@ -6,12 +6,14 @@ import asyncio
 import errno
 import json
 import os
+import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuq.adapters.process import identify
 from gpuq.adapters.supervise import ChildSpec, Crash, start, supervise
 from gpuq.logs import shorten
 
@@ -67,6 +69,64 @@ async def test_a_child_that_was_stopped_ends_in_order(tmp_path: Path) -> None:
     stop.set()
     await asyncio.wait_for(supervision, WITHIN_S)
     assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+async def test_a_child_that_a_killed_supervisor_left_is_ended_before_the_next_is_started(
+    tmp_path: Path, heeds: bool
+) -> None:
+    """It was stopped, so that it did not take the kernel's SIGTERM either, and holds the lock of its service."""
+    status, lives = tmp_path / "status.json", tmp_path / "lives"
+    trap = "" if heeds else "trap '' TERM; "
+    command = ["sh", "-c", f"{trap}echo $$ >> {lives}; while :; do sleep 0.05; done"]
+    left = await asyncio.create_subprocess_exec(*command)
+    async with asyncio.timeout(WITHIN_S):
+        while not lives.exists() or not lives.read_text():
+            await asyncio.sleep(0.01)
+    left.send_signal(signal.SIGSTOP)
+    status.write_text(json.dumps({"name": "dispatcher", "supervisor": 1, "child": identify(left.pid)}))
+    stop = asyncio.Event()
+    spec = ChildSpec("dispatcher", command, tmp_path / "log", status=status, stop_within_s=0.3)
+    supervision = asyncio.create_task(supervise(spec, stop))
+    assert await asyncio.wait_for(left.wait(), WITHIN_S) == (-signal.SIGTERM if heeds else -signal.SIGKILL)
+    async with asyncio.timeout(WITHIN_S):
+        while len(lives.read_text().split()) < 2:
+            await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(supervision, WITHIN_S)
+
+
+async def test_another_process_with_the_number_of_a_child_is_left_alone(tmp_path: Path) -> None:
+    status, stop = tmp_path / "status.json", asyncio.Event()
+    other = await asyncio.create_subprocess_exec("sleep", "600")
+    known = identify(other.pid)
+    assert known is not None
+    status.write_text(json.dumps({"child": known._replace(start_ticks=known.start_ticks - 1)}))
+    started = tmp_path / "started"
+    spec = ChildSpec("worker", ["sh", "-c", f"touch {started}; exec sleep 600"], tmp_path / "log", status=status)
+    supervision = asyncio.create_task(supervise(spec, stop))
+    async with asyncio.timeout(WITHIN_S):
+        while not started.exists():
+            await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(supervision, WITHIN_S)
+    assert other.returncode is None
+    other.kill()
+    await other.wait()
+
+
+async def test_a_removed_environment_is_named_as_what_keeps_a_child_from_starting(tmp_path: Path) -> None:
+    stop, crashes = asyncio.Event(), list[Crash]()
+
+    def crashed(crash: Crash) -> None:
+        crashes.append(crash)
+        stop.set()
+
+    await supervise(
+        ChildSpec("api", [f"{tmp_path}/gone/bin/python", "-m", "gpuq.api"], tmp_path / "log"), stop, crashed
+    )
+    (crash,) = crashes
+    assert "The environment that it runs from is gone." in (crash.fix or "")
 
 
 def _is_stopped(pid: str) -> bool:

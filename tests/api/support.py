@@ -81,11 +81,12 @@ for _name in (name for name, member in vars(Store).items() if callable(member) a
 
 
 class MemoryStream:
-    """Redis as the API sees it; `down` makes it unreachable, `hang` makes it silent."""
+    """Redis as the API sees it; `down` makes it unreachable, `hang` makes it silent, `fault` is what a write raises."""
 
     def __init__(self) -> None:
         self.down = False
         self.hang = False
+        self.fault: Unreachable | None = None
         self.picture: bytes | None = None
         self.order: list[int] = []
         self.messages: list[Any] = []
@@ -101,6 +102,11 @@ class MemoryStream:
     async def add(self, message: Any) -> None:
         await self._reach()
         self.messages.append(message)
+
+    async def ping(self) -> None:
+        await self._reach()
+        if self.fault is not None:
+            raise self.fault
 
     async def _reach(self) -> None:
         if self.hang:
@@ -246,8 +252,9 @@ def live_device(name: str, total: int, load: float | None, *residents: dict[str,
     }
 
 
-def picture(at: float, *devices: dict[str, Any]) -> bytes:
+def picture(at: float, *devices: dict[str, Any], shares_redis: bool = False) -> bytes:
     dispatcher = {"pid": 4242, "passes": 918, "pass_seconds": 0.0021, "model_version": "m-7", "epoch": 4}
+    dispatcher |= {"shares_redis": shares_redis}
     return msgspec.json.encode({"at": at, "dispatcher": dispatcher, "devices": list(devices)})
 
 

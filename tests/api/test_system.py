@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpuq.adapters.redis.link import LoginRefused, NotWritable
 from gpuq.api.contract import openapi
 from gpuq.api.contract.routes import ROUTES, methods
 from gpuq.api.handlers import models, policies
@@ -30,7 +31,7 @@ from tests.learn.world import GIB, Work, run
 
 
 async def ready(endpoint: Endpoint) -> tuple[int, dict[str, object]]:
-    endpoint.context.live._last = None
+    endpoint.context.live._last, endpoint.context.live._pinged_at = None, float("-inf")
     status, body = await endpoint.get("/readyz")
     return status, body
 
@@ -43,6 +44,11 @@ async def test_readyz_names_what_is_missing_in_fixed_words(endpoint: Endpoint) -
     assert (await ready(endpoint))[0] == 200
     endpoint.stream.picture = picture(time.time() - 100)
     assert (await ready(endpoint))[1]["dispatcher"] == "stale"
+    endpoint.stream.picture = picture(time.time(), shares_redis=True)
+    assert (await ready(endpoint))[1]["redis"] == "shared"
+    for fault, word in ((LoginRefused(), "refused"), (NotWritable(), "unwritable")):
+        endpoint.stream.fault = fault
+        assert (await ready(endpoint))[1]["redis"] == word
     endpoint.stream.down = True
     assert (await ready(endpoint))[1]["redis"] == "unreachable"
     for error, word in (
@@ -81,6 +87,32 @@ async def test_a_dispatcher_that_ended_is_noticed_in_time_although_the_clock_was
     assert (await reader.read()).dispatcher == "ok"
     stream.picture, now = None, now + 5.1
     assert (await reader.read()).dispatcher == "stale"
+
+
+async def test_probes_that_anyone_sends_make_few_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, now, writes = MemoryStream(), 100.0, []
+
+    async def ping() -> None:
+        writes.append(now)
+
+    monkeypatch.setattr(stream, "ping", ping)
+    reader = LiveReader(stream, time.time, stale_after_s=10.0, monotonic=lambda: now)
+    for now in (100.0, 100.1, 100.15, 100.3):  # noqa: B007 - it is the clock of the reader
+        assert (await reader.probe())[1] == "ok"
+    assert writes == [100.0, 100.3]
+
+
+async def test_a_redis_that_does_not_answer_is_asked_once_by_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question takes seconds where the network drops packets, and systems that probe wait for a few only."""
+    stream = MemoryStream()
+    stream.fault = Unreachable("Redis does not answer.")
+
+    async def asked_again() -> None:
+        pytest.fail("it was asked again")
+
+    monkeypatch.setattr(stream, "view", asked_again)
+    live, sign = await LiveReader(stream, time.time, stale_after_s=10.0).probe()
+    assert (live.dispatcher, sign) == ("absent", "unreachable")
 
 
 async def test_metrics(endpoint: Endpoint) -> None:

@@ -49,7 +49,12 @@ def test_jobs_end_with_their_exit_code_can_be_cancelled_and_start_once_there_is_
     assert site.wait(asleep, within_s=15)["state"] == "CANCELLED"
 
     waiting = site.submit("/bin/true")
-    wait_for((site.home / "attempts" / f"{waiting}-1").exists, 20)
+
+    def refusal() -> str:
+        verdict = site.get(f"/api/v1/jobs/{waiting}/explanation")[1]["verdict"] or {}
+        return f"{verdict.get('rule')}: {verdict.get('sentence')}"
+
+    wait_for(lambda: refusal().startswith("NoStarts") and f"{site.home}/attempts is full" in refusal(), 20, refusal)
     assert site.get("/readyz")[0] == 200
     for path in log_of(site, filler):
         path.unlink()

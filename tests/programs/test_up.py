@@ -93,6 +93,7 @@ def test_a_terminal_that_closes_does_not_end_it_and_down_says_what_still_runs(si
     wait_for(lambda: log.exists() and "the terminal was closed" in log.read_text())
     waiting = site.submit("/bin/true", hold=True)
     assert site.wait(waiting, "HELD")["state"] == "HELD", "the dispatcher still works"
+    child.send_signal(signal.SIGSTOP)
     ended = gpuq(site, "down", "--json")
     assert child.wait(60) == 0
     assert (ended.returncode, json.loads(ended.stdout)["running"]) == (0, [job])

@@ -44,7 +44,7 @@ class Bench:
     async def send(self, *, count: int) -> list[int]:
         """The numbers under which this many new events are sent for the first time."""
         for job in range(count):
-            self.spool.write(event(job))
+            await self.spool.write(event(job))
         await self.report()
         return await self.poll(0)
 
@@ -58,14 +58,14 @@ async def deaf(tmp_path: Path) -> Bench:
 
 
 async def test_an_event_is_sent_once_until_two_seconds_pass(deaf: Bench) -> None:
-    deaf.spool.write(event())
+    await deaf.spool.write(event())
     assert [await deaf.poll(0), await deaf.poll(1.9), await deaf.poll(0.1)] == [[1], [], [1]]
 
 
 async def test_later_events_are_sent_again_with_an_unacknowledged_one(deaf: Bench) -> None:
-    deaf.spool.write(event(1))
+    await deaf.spool.write(event(1))
     await deaf.poll(0)
-    deaf.spool.write(event(2))
+    await deaf.spool.write(event(2))
     assert await deaf.poll(1.5) == [2]
     assert await deaf.poll(0.6) == [1, 2]
 
@@ -89,7 +89,7 @@ async def test_events_are_sent_again_after_a_flush_of_redis(deaf: Bench) -> None
 
 async def test_events_wait_while_redis_is_unreachable(deaf: Bench) -> None:
     deaf.inbox.down = True
-    deaf.spool.write(event())
+    await deaf.spool.write(event())
     assert await deaf.poll(0) == []
     deaf.inbox.down = False
     assert await deaf.poll(0.1) == [1]
@@ -102,7 +102,7 @@ async def test_a_new_spool_of_a_known_host_continues_its_numbers(tmp_path: Path)
     bench = Bench(tmp_path, acknowledges=True)
     bench.inbox.acknowledged_upto = 2
     for job in range(3):
-        bench.spool.write(event(job))
+        await bench.spool.write(event(job))
 
     assert await bench.poll(0) == [], "the numbers 1 and 2 were used before the spool was lost"
     await bench.report()
@@ -221,7 +221,7 @@ async def test_an_answer_counts_from_when_its_report_was_sent_and_once(deaf: Ben
     deaf.now = 100.0
     await deaf.report()  # reads the answer to the report of the fixture
     deaf.now = 130.0
-    deaf.spool.write(event())
+    await deaf.spool.write(event())
     for _ in range(3):
         await deaf.poll(1.0)  # the same answer again and again, as while the dispatcher is gone
     assert renewed == [0.0, 100.0]

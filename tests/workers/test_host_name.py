@@ -12,7 +12,7 @@ from gpuq_workers.spool import Spool
 from gpuq.errors import BadSettings
 from gpuq.home import Home
 from gpuq.settings import load
-from tests.workers.test_spool import event
+from tests.workers.test_spool import event, write
 from tests.workers.twins import attempt_id
 
 
@@ -35,11 +35,11 @@ def test_a_host_keeps_its_name_when_the_machine_gets_another_one(home: Home) -> 
 def test_a_renamed_host_begins_with_the_dispatchers_count_of_its_new_name(home: Home) -> None:
     before = Spool(home.spool, "alpha")
     before.continue_after(0)
-    before.write(event(1))
-    before.forget(upto=before.write(event(2)))
+    write(before, event(1))
+    before.forget(upto=write(before, event(2)))
     take_name(home, "beta")
     spool = Spool(home.spool, "beta")
-    spool.write(event(3))
+    write(spool, event(3))
     assert not spool.is_numbered
     spool.continue_after(0)
     spool.send_again(after=0)
@@ -49,7 +49,7 @@ def test_a_renamed_host_begins_with_the_dispatchers_count_of_its_new_name(home: 
 def test_a_host_with_an_unreported_end_keeps_its_name_until_that_is_delivered(home: Home) -> None:
     spool = Spool(home.spool, "alpha")
     spool.continue_after(0)
-    spool.write(event())
+    write(spool, event())
     with pytest.raises(BadSettings, match=r"cannot be called beta yet: .* ends of jobs of alpha") as refused:
         take_name(home, "beta")
     assert 'host = "alpha"' in str(refused.value.fix)

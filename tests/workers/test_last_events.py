@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -56,8 +57,8 @@ def test_what_was_in_the_spool_comes_first_as_it_is_and_not_again(home: Home) ->
     spool = Spool(home.spool, HOST)
     started = Started(attempt_id(3), 100.0, 7, "/log")
     measured = Exited(attempt_id(3), 110.0, Ending.EXITED, 0, "", Measurement(steps=5))
-    spool.write(started)
-    spool.write(measured)
+    asyncio.run(spool.write(started))
+    asyncio.run(spool.write(measured))
     attempt(home, 2).mark(Marker(started=1))
     found = events(home)
     assert found[:2] == [(1, started), (2, measured)]
@@ -66,7 +67,7 @@ def test_what_was_in_the_spool_comes_first_as_it_is_and_not_again(home: Home) ->
 
 def test_numbers_go_on_after_the_last_that_the_dispatcher_has(home: Home) -> None:
     spool = Spool(home.spool, HOST)
-    spool.write(Started(attempt_id(1), 1.0, 7, "/log"))
+    asyncio.run(spool.write(Started(attempt_id(1), 1.0, 7, "/log")))
     spool.forget(1)
     attempt(home, 3)
     assert [seq for seq, _ in events(home)] == [2, 3]

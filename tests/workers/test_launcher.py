@@ -164,6 +164,17 @@ def test_a_broker_that_does_not_answer_is_noticed_at_the_start(host: Host) -> No
         SubmitterLauncher(host.settings, str(path), lease=str(host.lease)).warm()
 
 
+def test_a_start_without_a_broker_names_it(host: Host) -> None:
+    host.launcher = SubmitterLauncher(host.settings, str(host.socket.with_name("none.sock")), lease=str(host.lease))
+    host.launch("true")
+    end = host.folder.ended()
+    assert end is not None
+    assert (end.ending, end.reason) == (
+        "never started",
+        f"it could not be started: the broker at {host.socket.with_name('none.sock')} cannot be asked: No such file or directory",
+    )
+
+
 def test_the_boot_is_part_of_the_instance(settings: Settings) -> None:
     from gpuq.home import instance_id
 

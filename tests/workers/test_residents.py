@@ -318,6 +318,55 @@ def test_a_job_that_stops_its_shim_still_ends_at_its_order(host: Host) -> None:
     assert host.settle(2)[1].ending == "stopped"
 
 
+# As where the file system of the job's folder or program does not answer: nothing but SIGKILL is heeded, and what the shim has
+# forked for the job still has the shim's files open.
+_HANGS = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+record = open(sys.argv[2])
+pid = os.fork() if sys.argv[3] == "forked" else 0
+if pid or sys.argv[3] != "forked":
+    print(pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("how", "ending"), [("alone", "never started"), ("forked", "lost")])
+def test_a_shim_that_hangs_before_its_job_is_ended_with_all_it_has_forked_once_it_does_not_stop(
+    host: Host, how: str, ending: str
+) -> None:
+    host.residents.monotonic = lambda: host.now
+    made = host.attempt()
+    record = made.folder / "exit.json.new"
+    record.touch()
+    command = [sys.executable, "-c", _HANGS, str(SHIM), str(record), how]
+    made.shim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    host.started.append(made)
+    assert made.shim.stdout is not None
+    with made.shim.stdout as said:
+        forked = int(said.readline())
+    identity = process.identify(made.shim.pid)
+    assert identity is not None
+    made.order("train", grace_s=2, shim=list(identity))
+
+    def at(now: float) -> list[Any]:
+        host.now = now
+        host.look()
+        return host.events()
+
+    assert at(0) == []
+    made.stop()
+    assert at(100) == at(106) == []
+    assert made.shim.poll() is None, "it may still obey"
+    at(108)
+    assert made.shim.wait(10) == -signal.SIGKILL
+    for second in range(109, 113):
+        at(second)
+    (exited,) = host.events()
+    assert exited.ending == ending
+    assert forked == 0 or gone(forked), "it would become the job once the file system answers again"
+
+
 def test_another_gpuqs_attempt_of_the_same_name_is_left_alone(host: Host) -> None:
     env = {"GPUQ_JOB_ID": "1", "GPUQ_ATTEMPT": "1", "GPUQ_PROGRESS": "/elsewhere/1-1/progress"}
     with subprocess.Popen(["sleep", "60"], env={**os.environ, **env}) as other:
@@ -617,6 +666,29 @@ def in_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InUnit:
     return InUnit(Host(tmp_path / "home"), monkeypatch)
 
 
+def test_a_unit_that_ran_and_is_gone_without_an_end_is_lost_at_once(in_unit: InUnit) -> None:
+    """As where its user was removed, so that PID 1 cannot run what writes the end. It was taken to be about to start."""
+    in_unit.start()
+    in_unit.host.settle(1)
+    in_unit.active = False
+    for _ in range(3):
+        in_unit.host.look()
+    assert in_unit.host.events()[1].ending == "lost"
+
+
+def test_a_unit_that_does_not_come_has_half_a_minute(in_unit: InUnit) -> None:
+    host, now = in_unit.host, [0.0]
+    host.residents.monotonic = lambda: now[0]
+    in_unit.active = False
+    host.look()
+    now[0] = 29.0
+    host.look()
+    assert host.events() == [], "the broker or PID 1 may still be at it"
+    now[0] = 31.0
+    host.look()
+    assert [event.ending for event in host.events()] == ["never started"]
+
+
 def test_an_attempt_in_a_unit_is_reported_by_its_unit(in_unit: InUnit) -> None:
     host = in_unit.host
     in_unit.start()
@@ -637,18 +709,6 @@ def test_a_job_cannot_claim_another_process_or_time_as_its_start(
     in_unit.host.look()
     assert [event.at for event in in_unit.host.events()] == ([] if believed is None else [believed])
     assert in_unit.host.residents.present() == {attempt_id(): believed}
-
-
-def test_a_unit_that_is_gone_without_an_exit_status_is_lost_after_a_while(in_unit: InUnit, tmp_path: Path) -> None:
-    host, now = in_unit.host, [0.0]
-    host.residents.monotonic = lambda: now[0]
-    in_unit.start()
-    host.look()
-    in_unit.active = False
-    now[0] = 29.0
-    assert len(host.settle(1)) == 1, "PID 1 may still be at it"
-    now[0] = 31.0
-    assert host.settle(2)[1].ending == "lost"
 
 
 def test_a_job_that_writes_an_exit_status_of_its_own_does_not_end(in_unit: InUnit) -> None:
@@ -733,6 +793,7 @@ def test_units_that_do_not_start_are_asked_for_at_a_growing_distance(
     for number in range(1, 8):
         unstarted(number)
         began = now[0]
+        assert "PID 1 did not do it" in str(host.residents.no_starts())
         while host.residents.no_starts():
             now[0] += 1
         waits.append(now[0] - began)

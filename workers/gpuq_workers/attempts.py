@@ -232,8 +232,8 @@ class AttemptFolder:
         return Marker()
 
     def mark(self, marker: Marker) -> None:
-        """Remember what was spooled."""
-        write_private(self.path / "spooled.json", msgspec.json.encode(marker))
+        """Remember what was spooled. Not forced to the disk: what is spooled again after a power cut, the dispatcher ignores."""
+        write_private(self.path / "spooled.json", msgspec.json.encode(marker), durable=False)
 
     def write_order(self, order: OrderFile) -> None:
         """Write what to run, for the owner's eyes only: the environment may hold secrets."""

@@ -23,7 +23,7 @@ import msgspec
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import send_signal
 from gpuq.core.state.attempt import Attempt
-from gpuq.errors import BadSettings, Failure
+from gpuq.errors import BadSettings, Failure, Unreachable
 from gpuq.home import Home
 from gpuq.messages import launch
 from gpuq.messages.job_record import JobRecord
@@ -37,6 +37,7 @@ from gpuq_workers.shim_pool import ShimPool
 log = logging.getLogger("gpuq.launcher")
 
 _BROKER_ANSWERS_WITHIN_S = 10.0
+_START_BROKER = "systemctl enable --now gpuq-broker.socket; docs/hosts.md says what it needs."
 
 
 class LaunchRefused(Failure):
@@ -66,7 +67,7 @@ class Launcher(Protocol):
         ...
 
     def stop(self, folder: AttemptFolder, *, save: bool) -> None:
-        """Make its shim look at `stop.json`, with `save` to let the job save its work first. Raises OSError."""
+        """Make its shim look at `stop.json`, with `save` to let the job save its work first. Raises GpuqError or OSError."""
         ...
 
     def close(self) -> None:
@@ -138,11 +139,11 @@ class SubmitterLauncher:
         if not Path(self._broker).exists():
             raise BadSettings(
                 f'Jobs cannot run as their submitters (`run_as = "submitter"` under [worker]): {self._broker} is not there.',
-                fix="systemctl enable --now gpuq-broker.socket; docs/hosts.md says what it needs.",
+                fix=_START_BROKER,
             )
         job_lease.check(Path(self._lease))
         answer = None
-        with suppress(OSError):
+        with suppress(Unreachable):
             answer = self._ask(launch.StopUnit(job=1, attempt=2**52))  # no such attempt
         if answer is None:
             raise BadSettings(
@@ -214,11 +215,15 @@ class SubmitterLauncher:
         )
 
     def _ask(self, request: launch.Request, *files: int) -> launch.Answer | None:
-        """The broker's answer; None if it gives none. Raises OSError if the request did not reach it."""
+        """The broker's answer; None if it gives none. Raises Unreachable if the request did not reach it."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.settimeout(_BROKER_ANSWERS_WITHIN_S)
-            connection.connect(self._broker)
-            socket.send_fds(connection, [msgspec.json.encode(request)], files)
+            try:
+                connection.connect(self._broker)
+                socket.send_fds(connection, [msgspec.json.encode(request)], files)
+            except OSError as error:
+                why = error.strerror or error
+                raise Unreachable(f"the broker at {self._broker} cannot be asked: {why}", fix=_START_BROKER) from error
             with suppress(OSError):
                 raw = connection.recv(launch.LARGEST_REQUEST_BYTES)
                 if raw:

@@ -31,6 +31,7 @@ from gpuq.adapters.process import (
     is_stopped,
     send_signal,
     with_environment,
+    with_open_file,
 )
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
@@ -56,6 +57,7 @@ from gpuq_workers.ended import EndedAttempts
 from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
+from gpuq_workers.shim_pool import SHIM
 from gpuq_workers.spool import Spool
 
 log = logging.getLogger("gpuq.residents")
@@ -68,6 +70,9 @@ _UNIT_STARTS_WITHIN_S = 30.0
 _UNREADABLE_FOR_S = 60.0
 _READ_AGAIN_AFTER_S = 1.0
 _SWEEP_EVERY_S = 0.3
+# A shim that was ordered to stop before it started its job obeys at once, unless the folder or the program of the job is on a
+# file system that does not answer. It is killed so long after the grace of a stop.
+_HANGS_AFTER_S = 5.0
 _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
@@ -77,6 +82,7 @@ _HELD_FOR_S = 600.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 _UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
+_NO_UNIT = "PID 1 or its bus did not start its unit"
 _UNORDERED = "its order was not carried out: the process that follows orders ended, or gave up waiting for the record"
 
 
@@ -102,6 +108,8 @@ class _Live:
     sweep_at: float = 0.0
     shim_seen_at: float = float("-inf")
     kill_at: float | None = None
+    hangs_at: float | None = None
+    """When a shim that was ordered to stop, and has not started its job, is taken to hang."""
     unreadable: dict[str, _Unreadable] = field(default_factory=dict)
 
     def pauses(self) -> PauseRecord | None:
@@ -234,14 +242,14 @@ class Residents:
         return self.clock()  # not known: its folder is kept as if it had ended just now
 
     async def _look_at(self, live: _Live) -> None:
-        self._keep_shim_going(live)
+        await self._keep_shim_going(live)
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
         end = self._read(live, "exit.json", live.folder.ended)
         live.order = live.order or self._read(live, "order.json", live.folder.order)
         live.start = live.start or _believed(self._read(live, "started.json", live.folder.started), live.order, end)
         if live.start is not None and live.marker.started is None:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
-            live.marker = Marker(started=self._write(start), exited=None)
+            live.marker = Marker(started=await self._write(start), exited=None)
             live.folder.mark(live.marker)
             self._unstarted_in_a_row, self._no_starts, self._starts_again_at = 0, None, 0.0
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
@@ -260,14 +268,25 @@ class Residents:
         if end is not None:
             await self._spool_end(live, end)
 
-    def _keep_shim_going(self, live: _Live) -> None:
-        """Resume a shim that was stopped, as its job can do: it would keep neither the time limit nor an order to stop."""
+    async def _keep_shim_going(self, live: _Live) -> None:
+        """Resume a shim that was stopped, as its job can do: it would keep neither the time limit nor an order to stop. Kill one
+        that hangs at the start of its job and cannot obey an order to stop."""
         now = self.monotonic()
         if live.shim is None or now - live.shim_seen_at < _SWEEP_EVERY_S:
             return
         live.shim_seen_at = now
         if is_stopped(live.shim) and send_signal(live.shim, signal.SIGCONT):
             log.warning("attempt %s: %s, was stopped; it goes on", live.folder.attempt, _SUPERVISOR)
+        if live.start is not None or live.order is None or not live.folder.was_stopped():
+            return
+        live.hangs_at = live.hangs_at or now + live.order.grace_s + _HANGS_AFTER_S
+        if now < live.hangs_at or not is_alive(live.shim):
+            return
+        # A job that runs although its start could not be written down gets the grace that its shim gives it.
+        if not await asyncio.to_thread(with_environment, _marks(live)) and send_signal(live.shim, signal.SIGKILL):
+            log.warning(
+                "attempt %s: %s, hung before it started the job, and was killed", live.folder.attempt, _SUPERVISOR
+            )
 
     def _read(self, live: _Live, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
         """What the file holds; None if it is missing, and if it cannot be read, which `live.unreadable` then says.
@@ -300,7 +319,7 @@ class Residents:
             self._wait_before_next(live, end.reason)
         at = end.ended_at(live.start)
         ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
-        seq = self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
+        seq = await self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
         del self._live[attempt]
         self.ended.add(live.folder.path.name, end.at)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))
@@ -333,14 +352,13 @@ class Residents:
         pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
         self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
         log.warning("after attempt %s this host takes no new job for %g s: %s", live.folder.attempt, pause_s, reason)
-        why = reason if live.unit is None else "PID 1 or its bus did not start the unit of a job"
         now = self.clock()
         since = now if self._no_starts is None else self._no_starts.since_at
-        self._no_starts = NoStarts(why, since, now + pause_s)
+        self._no_starts = NoStarts(reason, since, now + pause_s)
         self._starts_again_at = self.monotonic() + pause_s
 
-    def _write(self, event: Started | Exited) -> int:
-        seq = self.spool.write(event)
+    async def _write(self, event: Started | Exited) -> int:
+        seq = await self.spool.write(event)
         log.info("attempt %s: %s, spooled as %s", event.attempt, type(event).__name__, seq)
         return seq
 
@@ -360,7 +378,8 @@ class Residents:
         """Whether its shim or its unit runs, or may still be about to start."""
         age_s = self.monotonic() - live.first_seen
         if live.unit is not None:
-            return self._has_unit(live) or age_s < _UNIT_STARTS_WITHIN_S
+            may_still_start = live.marker.started is None and age_s < _UNIT_STARTS_WITHIN_S
+            return self._has_unit(live) or may_still_start
         if live.shim is None:
             return self._has_unit(live) or age_s < _UNORDERED_FOR_S
         return is_alive(live.shim)
@@ -421,7 +440,8 @@ class Residents:
             why = "; ".join(file.why for file in live.unreadable.values())
             ending, reason = Ending.LOST, f"{_SUPERVISOR}, is gone, and how it ended is not known: {why}"
         elif not has_started:
-            ending, reason = Ending.NEVER_STARTED, _UNORDERED if live.order is None else _UNSTARTED
+            ending = Ending.NEVER_STARTED
+            reason = _UNORDERED if live.order is None else _UNSTARTED if live.unit is None else _NO_UNIT
         else:
             what = f"{_SUPERVISOR}, was killed" if live.shim is not None else "its folder was removed while it ran"
             ending, reason = Ending.LOST, f"{what}; gpuq ended what it found of the job"
@@ -453,6 +473,17 @@ def _believed(start: StartFile | None, order: OrderFile | None, end: EndFile | N
     return msgspec.structs.replace(start, at=at)
 
 
+def _marks(live: _Live) -> dict[str, str]:
+    """What the environment of each process of an attempt has."""
+    attempt = live.folder.attempt
+    return {
+        "GPUQ_JOB_ID": str(attempt.job),
+        "GPUQ_ATTEMPT": str(attempt.number),
+        # Only this one differs between two gpuq on one machine.
+        "GPUQ_PROGRESS": str(live.folder.path / "progress"),
+    }
+
+
 def _left_of(live: _Live) -> list[Identity]:
     """What still runs of an attempt: the processes with its environment, and all below them.
 
@@ -460,16 +491,13 @@ def _left_of(live: _Live) -> list[Identity]:
     """
     if live.unit is not None:
         return []
-    attempt = live.folder.attempt
-    marks = {
-        "GPUQ_JOB_ID": str(attempt.job),
-        "GPUQ_ATTEMPT": str(attempt.number),
-        # Only this one differs between two gpuq on one machine.
-        "GPUQ_PROGRESS": str(live.folder.path / "progress"),
-    }
-    found = set(with_environment(marks))
+    found = set(with_environment(_marks(live)))
     if live.start is not None:
         found.add(Identity(live.start.boot_id, live.start.pid, live.start.start_ticks))
+    elif live.shim is not None:
+        # What the shim forked for the job has the shim's environment and open files until the job's program is loaded, for as
+        # long as a file system does not answer. Left alone, it would become the job after that.
+        found.update(with_open_file(live.folder.path / "exit.json.new", str(SHIM)))
     for one in list(found):
         if is_alive(one):
             found.update(identities(descendants(one.pid)))

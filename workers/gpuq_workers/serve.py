@@ -41,8 +41,10 @@ from gpuq_workers.loans import Lender
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sampler
 from gpuq_workers.measuring.sampler_thread import SamplerThread
+from gpuq_workers.orders_process import OrdersProcess
 from gpuq_workers.pauses import Pauser
 from gpuq_workers.residents import Residents
+from gpuq_workers.room import Room
 from gpuq_workers.serve_requests import serve_requests
 from gpuq_workers.shim_ends import ShimEnds
 from gpuq_workers.spool import Spool
@@ -90,6 +92,7 @@ class WorkerService:
             settings.worker.run_as == "submitter",
             sample=lambda: self._watch.sample,
         )
+        self._room, self._orders_process = Room(settings.home.attempts), OrdersProcess()
         self._blinker = Blinker(settings.worker.blink, self._residents.watched, self._watch, random.SystemRandom())
         key = key_of_this_host(settings.home, settings.worker.host)
         self._delivery = Delivery(self._spool, inbox, settings.worker.host, key, SeenEpoch(settings.home.epoch_file))
@@ -129,7 +132,7 @@ class WorkerService:
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(one) for one in periodic]
                     if self._orders is not None:
-                        group.create_task(supervise(self._orders, stop, lambda crash: log.warning("%s", crash)))
+                        group.create_task(supervise(self._orders, stop, self._orders_process.crashed))
                     await stop.wait()
                     await end(tasks)
             finally:
@@ -179,7 +182,12 @@ class WorkerService:
             await self._watch.look_at_memory(young)
 
     def _no_starts(self) -> NoStarts | None:
-        return self._unreachable() or self._residents.no_starts()
+        return (
+            self._unreachable()
+            or self._room.no_starts()
+            or self._orders_process.no_starts()
+            or self._residents.no_starts()
+        )
 
     def report(self) -> wire.HostReport:
         """All devices, readings and residents as of now. An attempt leaves it once its end is in the spool."""

@@ -17,7 +17,8 @@ from gpuq.adapters.process import Identity, identify
 
 _ENDS_WITHIN_S = 2.0
 _WARM_AFTER_S = 0.1
-_SHIM = Path(__file__).parent / "shim" / "main.py"
+SHIM = Path(__file__).parent / "shim" / "main.py"
+"""The program of a shim, as its command line names it."""
 
 
 class WaitingShim:
@@ -27,7 +28,7 @@ class WaitingShim:
         """Start it; its own error output goes to `log`. Raises OSError."""
         with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_SHIM)],
+                [sys.executable, "-I", "-S", str(SHIM)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

@@ -11,6 +11,7 @@ dispatcher's count (`continue_after`) and is stored before the first event is se
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -76,12 +77,16 @@ class Spool:
         """The number up to which the dispatcher has committed the events, as far as it said so."""
         return min(self._pending, default=self._last + 1) - 1 + (self._base or 0)
 
-    def write(self, event: Event) -> int:
-        """Write an event to disk and return its number. Raises OSError; then nothing was written and the number is still free."""
+    async def write(self, event: Event) -> int:
+        """Write an event to disk and return its number; one at a time. Raises OSError; then nothing was written and the number is
+        still free.
+
+        A disk on which jobs save their work may take seconds for it. It takes them in a thread: reports and leases go on.
+        """
         name, body = codec.to_plain(event)
         message = wire.Spooled(self._host, self._last + 1, name, body)
         self._make_folders_again()
-        write_private(self._path(message.seq), msgspec.json.encode(message))
+        await asyncio.to_thread(write_private, self._path(message.seq), msgspec.json.encode(message))
         self._pending[message.seq] = message
         self._last = message.seq
         return self.last
@@ -97,8 +102,9 @@ class Spool:
         if not done:
             return
         self._make_folders_again()
-        # The counter first: a crash between the two must not let the numbering start again.
-        write_private(self._folder / _COUNTER, str(self._last).encode())
+        # The counter first: a crash between the two must not let the numbering start again. It need not be synced: until it is
+        # surely on the disk, a day later, the names of the committed events tell the same.
+        write_private(self._folder / _COUNTER, str(self._last).encode(), durable=False)
         for number in done:
             with suppress(FileNotFoundError):
                 self._path(number).rename(self._committed_folder / self._path(number).name)

@@ -29,8 +29,30 @@ _PROTOCOL = 2
 _OTHER_TYPE = "WRONGTYPE"
 # What Redis says of a key of another type, and of a stream whose last entry has the highest id that there is.
 _UNUSABLE = (_OTHER_TYPE, "exhausted the last possible ID")
+# What Redis says of a write that it does not take because its disk is full, or for lack of replicas. Other reasons have a class.
+_TAKES_NO_WRITE = ("MISCONF", "NOREPLICAS")
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class RedisAway(Unreachable):
+    """Redis does not answer."""
+
+    fix = "Start it with `gpuq up`, or see that the server named in GPUQ_REDIS_URL is up; `gpuq doctor` checks it."
+
+
+class LoginRefused(Unreachable):
+    """Redis refuses the login."""
+
+    fix = "Put the right user and password into GPUQ_REDIS_URL, then restart gpuq's services."
+    sign = "refused"
+
+
+class NotWritable(Unreachable):
+    """Redis takes no writes."""
+
+    fix = "Give it memory (`maxmemory`) or room on its disk, as its log says, or name the primary server in GPUQ_REDIS_URL."
+    sign = "unwritable"
 
 
 def async_client(url: str, connections: int = _MAX_CONNECTIONS) -> redis.asyncio.Redis:
@@ -67,7 +89,7 @@ def reaching(url: str) -> Iterator[None]:
         yield
     except (redis.RedisError, OSError) as error:
         reason = str(error) or type(error).__name__
-        raise Unreachable(f"Redis at {shown(url)} is not usable: {reason}", fix=_fix(error)) from error
+        raise _class_of(error)(f"Redis at {shown(url)} is not usable: {reason}") from error
 
 
 async def on_key(client: redis.asyncio.Redis, key: str, command: Callable[[], Awaitable[T]]) -> T:
@@ -108,12 +130,12 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{address}{parts.path}"
 
 
-def _fix(error: Exception) -> str:
+def _class_of(error: Exception) -> type[Unreachable]:
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
-        return "Put the right user and password into GPUQ_REDIS_URL."
-    if isinstance(error, redis.ReadOnlyError):
-        return "GPUQ_REDIS_URL names a replica; name the primary server."
-    return "Start it with `gpuq up`, or see that the server named in GPUQ_REDIS_URL is up; `gpuq doctor` checks it."
+        return LoginRefused
+    if isinstance(error, redis.ReadOnlyError | redis.exceptions.OutOfMemoryError):
+        return NotWritable
+    return NotWritable if any(words in str(error) for words in _TAKES_NO_WRITE) else RedisAway
 
 
 @contextmanager

@@ -29,6 +29,7 @@ MAX_ENTRIES = 100_000
 # No read blocks longer than this, so that a dead connection can be distinguished from an empty inbox.
 LONGEST_BLOCK_S = 2.0
 _CONSUMER = "dispatcher"
+_WRITTEN_LIVES_MS = 1000
 _FIELD = b"message"
 _ids = msgspec.json.Decoder(list[JobId])
 _log = logging.getLogger(__name__)
@@ -80,8 +81,8 @@ class Stream(Protocol):
         """The latest acknowledgement to this host; None if Redis has none, or a value of another type there."""
         ...
 
-    async def set_committed(self, mark: bytes) -> None:
-        """Publish the mark of the last commit, in place of the one before."""
+    async def set_committed(self, mark: bytes) -> bytes | None:
+        """Publish the mark of the last commit; the one that it replaces, None if Redis had none, or a value of another type."""
         ...
 
     async def committed(self) -> bytes | None:
@@ -93,7 +94,7 @@ class Stream(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Return if the server answers."""
+        """Return if the server answers and takes a write."""
         ...
 
     async def close(self) -> None:
@@ -168,8 +169,15 @@ class RedisStream(Stream):
     async def acknowledged(self, host: str) -> bytes | None:
         return await self._value(wire.acknowledged_key(host))
 
-    async def set_committed(self, mark: bytes) -> None:
-        await self._ask(self._client.set(wire.COMMITTED, mark))
+    async def set_committed(self, mark: bytes) -> bytes | None:
+        with reaching(self._url):
+            try:
+                return cast(bytes | None, await self._client.set(wire.COMMITTED, mark, get=True))
+            except ResponseError as error:
+                if not is_of_another_type(error):
+                    raise
+                await self._client.set(wire.COMMITTED, mark)
+                return None
 
     async def committed(self) -> bytes | None:
         return await self._value(wire.COMMITTED)
@@ -179,7 +187,7 @@ class RedisStream(Stream):
         return seconds + microseconds / 1e6
 
     async def ping(self) -> None:
-        await self._ask(self._client.ping())
+        await self._ask(self._client.set(wire.WRITTEN, b"", px=_WRITTEN_LIVES_MS))
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -303,8 +311,10 @@ class MemoryStream(Stream):
     async def acknowledged(self, host: str) -> bytes | None:
         return self._reach().acknowledged.get(host)
 
-    async def set_committed(self, mark: bytes) -> None:
-        self._reach().committed = mark
+    async def set_committed(self, mark: bytes) -> bytes | None:
+        server = self._reach()
+        replaced, server.committed = server.committed, mark
+        return replaced
 
     async def committed(self) -> bytes | None:
         return self._reach().committed

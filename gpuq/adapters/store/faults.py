@@ -6,6 +6,7 @@ keeps the first line of the driver's message. Addresses are shown without user a
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
@@ -32,6 +33,14 @@ _FULL = _Meaning(Failure, "The disk that holds {label} is full: nothing was reco
 _BUSY = _Meaning(Unreachable, "{label} is kept busy by another process.", _AGAIN)
 _SLOW = _Meaning(Unreachable, "{label} was too slow: {detail}.", _AGAIN)
 _GONE = _Meaning(Unreachable, "{label} does not answer: {detail}.", _START)
+_CROWDED = _Meaning(
+    Unreachable,
+    "{label} takes no more connections: {detail}.",
+    "Raise `max_connections` of the server or the CONNECTION LIMIT of gpuq's role, or end what else is connected.",
+)
+_LOGIN = _Meaning(
+    Unreachable, "{label} refuses the login: {detail}.", "Correct the user and password in GPUQ_DATABASE_URL."
+)
 _READ_ONLY = _Meaning(
     Failure, "{label} cannot be written to: {detail}.", "Make it writable for the user that runs gpuq."
 )
@@ -65,6 +74,7 @@ _SQLITE: dict[str, _Meaning] = {
 }
 _POSTGRESQL: dict[str, _Meaning] = {
     "53100": _FULL,
+    "53300": _CROWDED,
     "53": _GONE,
     "08": _GONE,
     "57P": _GONE,
@@ -80,9 +90,7 @@ _POSTGRESQL: dict[str, _Meaning] = {
         "Point GPUQ_DATABASE_URL at the primary server, or end its read-only mode.",
     ),
     "42501": _READ_ONLY,
-    "28": _Meaning(
-        Unreachable, "{label} refuses the login: {detail}.", "Correct the user and password in GPUQ_DATABASE_URL."
-    ),
+    "28": _LOGIN,
     "3D000": _Meaning(Unreachable, "{label} does not exist.", "Make it with `createdb`, then run `gpuq db upgrade`."),
     "42P01": _Meaning(SchemaMismatch, "{label} lacks a table: {detail}.", _UPGRADE),
     "42703": _Meaning(SchemaMismatch, "{label} lacks a column: {detail}.", _UPGRADE),
@@ -90,15 +98,35 @@ _POSTGRESQL: dict[str, _Meaning] = {
     "XX001": _DAMAGED_ON_SERVER,
     "XX002": _DAMAGED_ON_SERVER,
 }
+# What PostgreSQL says to a connection that it does not take.
+_OF_CONNECTION: dict[str, _Meaning] = {
+    "too many c": _CROWDED,  # connections for a role, connections for a database, clients already
+    "connection slots are reserved": _CROWDED,
+    "authentication failed": _LOGIN,
+    "is not permitted to log in": _LOGIN,
+}
+# Where an address names several hosts, the driver's message has the last attempt, and then a line for each.
+_ATTEMPT = re.compile(r"^- host: '([^']*)',.*?: (connection .*)$", re.MULTILINE)
 
 
 def translate(error: SQLAlchemyError, label: str) -> GpuqError:
     """The gpuq error for `error` of the database that messages call `label`."""
     meaning = _meaning(error)
-    # The first line of the driver's message, without the statement and its values.
-    lines = str(getattr(error, "orig", None) or error).strip().splitlines() or [type(error).__name__]
-    detail = lines[0].rsplit("failed: ", 1)[-1].strip().rstrip(".")
-    return meaning.cls(meaning.sentence.format(label=label, detail=detail), fix=meaning.fix)
+    return meaning.cls(meaning.sentence.format(label=label, detail=_detail(error)), fix=meaning.fix)
+
+
+def _detail(error: SQLAlchemyError) -> str:
+    """The first line of the driver's message, without the statement and its values; of several hosts that could not be connected
+    to, that of each."""
+    text = str(getattr(error, "orig", None) or error).strip()
+    attempts = {host: _end_of(line) for host, line in _ATTEMPT.findall(text)}
+    if len(attempts) > 1:
+        return "; ".join(f"{host}: {why}" for host, why in attempts.items())
+    return _end_of((text.splitlines() or [type(error).__name__])[0])
+
+
+def _end_of(line: str) -> str:
+    return line.rsplit("failed: ", 1)[-1].strip().rstrip(".")
 
 
 def _meaning(error: SQLAlchemyError) -> _Meaning:
@@ -111,4 +139,7 @@ def _meaning(error: SQLAlchemyError) -> _Meaning:
         if code is not None:
             return next((meaning for prefix, meaning in table.items() if code.startswith(prefix)), _OTHER)
     # PostgreSQL's driver gives no code for errors of the connection.
+    for words, meaning in _OF_CONNECTION.items():
+        if words in str(error.orig):
+            return meaning
     return _GONE if error.connection_invalidated or isinstance(error, OperationalError) else _OTHER

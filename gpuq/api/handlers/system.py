@@ -5,6 +5,7 @@ The probes return fixed words only, because anyone may call them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -29,18 +30,21 @@ async def livez(_: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """Whether the database, Redis and the dispatcher work, so that a submission would be scheduled."""
     context = context_of(request)
-    database = "ok"
-    try:
-        await context.read(context.store.last_seq)
-    except GpuqError as error:
-        database = "schema" if type(error).__name__ == "SchemaMismatch" else "unreachable"
-    except Exception:  # noqa: BLE001 - a probe answers with a fixed word, whatever is wrong
-        database = "unreachable"
-    live = await context.live.read()
-    redis = "ok" if live.redis_up else "unreachable"
+    # At once: each may take seconds where a network drops packets or a name server does not answer.
+    database, (live, redis) = await asyncio.gather(_database_sign(context), context.live.probe())
     ready = database == redis == live.dispatcher == "ok"
     answer = Ready(ready=ready, database=database, redis=redis, dispatcher=live.dispatcher)
     return reply(answer, 200 if ready else 503)
+
+
+async def _database_sign(context: ApiContext) -> str:
+    try:
+        await context.read(context.store.last_seq)
+    except GpuqError as error:
+        return "schema" if type(error).__name__ == "SchemaMismatch" else "unreachable"
+    except Exception:  # noqa: BLE001 - a probe answers with a fixed word, whatever is wrong
+        return "unreachable"
+    return "ok"
 
 
 async def version(_: web.Request) -> web.Response:

@@ -30,6 +30,7 @@ _THIS_PROGRAM_IS_FROM = 1_760_000_000
 # A service that crashed this often in the last five minutes and has run for less than half a minute is broken.
 _CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
 _EVENTS_WAIT_S = 60.0
+_LISTENS = 0x10000  # a flag in /proc/net/unix
 _PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
 _FOR_SUBMITTERS = tuple(
     map(Path, ("/run/gpuq-broker.sock", "/run/gpuq-lease", "/etc/gpuq/dispatcher.pub", "/etc/pam.d/gpuq"))
@@ -46,7 +47,10 @@ def run(words: list[str]) -> int:
     except GpuqError:
         devices = []
     home = Home.from_environment()
-    checks = [*local_checks(home, devices), *daemon_checks(client, home)]
+    of_daemon = daemon_checks(client, home)
+    if any(check.part in {"redis", "dispatcher"} and check.status != OK for check in of_daemon):
+        devices = []  # that none has a reading says nothing of the GPUs then
+    checks = [*local_checks(home, devices), *of_daemon]
     ok = all(check.status != BROKEN for check in checks)
     answer = {"ok": ok, "checks": [asdict(check) for check in checks]}
     console.show(options, answer, lambda _, width, colour: screen(checks, width, colour))
@@ -288,7 +292,16 @@ def _submitters(home: Home) -> Check:
     if missing:
         found = f"jobs are to run as their submitters, and this is not there: {', '.join(missing)}"
         return Check("submitters", BROKEN, found, "docs/hosts.md, Jobs of several users, says how to place it.")
+    if not _is_listened_to(_FOR_SUBMITTERS[0]):
+        found = f"jobs are to run as their submitters, and nothing listens on {_FOR_SUBMITTERS[0]}"
+        return Check("submitters", BROKEN, found, "systemctl enable --now gpuq-broker.socket")
     return Check("submitters", OK, "jobs run as their submitters")
+
+
+def _is_listened_to(path: Path) -> bool:
+    """Whether a process listens on this Unix socket, without a connection, which that process would have to answer."""
+    words = (line.split() for line in Path("/proc/net/unix").read_text(errors="replace").splitlines())
+    return any(found[7:] == [str(path)] and int(found[3], 16) & _LISTENS for found in words if found[:1] != ["Num"])
 
 
 def _timer() -> Check:

@@ -37,6 +37,9 @@ def run(words: list[str]) -> int:
         )
     try:
         signal.pidfd_send_signal(supervisor, signal.SIGUSR1 if options.stop_jobs else signal.SIGTERM)
+        signal.pidfd_send_signal(
+            supervisor, signal.SIGCONT
+        )  # one that was stopped takes the other only once it goes on
         # A pidfd becomes readable when its process ends.
         ended, _, _ = select.select([supervisor], [], [], _NOTE_AFTER_S)
         if not ended:

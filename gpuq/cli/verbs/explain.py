@@ -60,6 +60,8 @@ def _answer(answer: Record, headline: str) -> list[str]:
         lines = [f"{headline}: {first}" if waits else f"{headline} because {first}", *others]
     else:
         lines = [f"{headline}.", *([fmt.clean(answer["sentence"])] if answer.get("sentence") else [])]
+    if late := messages.slow_start(answer):
+        lines.append(f"{late[0].upper()}{late[1:]}. `gpuq cancel {answer['id']}` ends it.")
     opened = answer["attempts"][-1].get("opened_memory_bytes") if answer.get("attempts") else None
     if opened is not None and answer["state"] in ACTIVE:
         lines.append(
@@ -83,5 +85,6 @@ def _headline(answer: Record) -> str:
     device = fmt.device_name(answer)
     where = f" on {device}" if device else ""
     if state in ACTIVE:
-        return f"runs{where} beside {partners}" if partners else f"runs{where} alone"
+        verb = "starts" if state == "STARTING" else "runs"
+        return f"{verb}{where} beside {partners}" if partners else f"{verb}{where} alone"
     return f"is {state}; it ran{where}" if where else f"is {state}"

@@ -63,6 +63,8 @@ def screen(job: Record, width: int, colour: bool) -> list[str]:
     style = console.state_style(job["state"])
     state = console.paint(job["state"], style or "", colour and style is not None)
     verdict = messages.lines(job["verdict"]) if job.get("verdict") else []
+    if late := messages.slow_start(job):
+        verdict.append(late)
     why = [f"  {part}" for line in verdict for part in console.wrapped(line, width - 2)]
     command = [f"  {typed}"] if (typed := _again(job)) else []  # not wrapped, so that it can be copied
     return [

@@ -37,7 +37,9 @@ def test_an_invalid_url_is_bad_settings(make):
         (redis.BusyLoadingError("LOADING"), "gpuq doctor"),
         (ConnectionResetError(), "gpuq doctor"),
         (TimeoutError(), "gpuq doctor"),
-        (redis.OutOfMemoryError("OOM"), "gpuq doctor"),
+        (redis.OutOfMemoryError("command not allowed"), "maxmemory"),
+        (redis.ResponseError("MISCONF Redis is configured to save RDB snapshots"), "disk"),
+        (redis.ResponseError("ERR unknown command"), "gpuq doctor"),
     ],
 )
 def test_each_fault_is_unreachable_with_its_fix(error, fix):

@@ -143,6 +143,36 @@ def test_a_read_only_postgresql_is_unreachable_until_it_takes_writes(
     assert store.add_jobs([a_record()]) == [1]
 
 
+@pytest.mark.parametrize(
+    ("name", "may", "sentence", "fix"),
+    [
+        ("crowded", "CONNECTION LIMIT 0", "takes no more connections: ", "max_connections"),
+        ("barred", "NOLOGIN", "refuses the login: ", "user and password"),
+    ],
+)
+def test_why_no_host_of_several_takes_a_connection_is_said_of_each(
+    server: Server, store_of: Callable[[str], Store], name: str, may: str, sentence: str, fix: str
+) -> None:
+    """The last one is a standby or away, which is not the reason."""
+    url = server.create_database()
+    upgrade(url)
+    server.execute(f"CREATE ROLE {name} LOGIN SUPERUSER")
+    store = store_of(
+        url.replace("//postgres@", f"//{name}@").replace(
+            f"host={server.folder}", f"host={server.folder},{server.folder}/none"
+        )
+    )
+    assert store.jobs() == []
+    store.close()
+    server.execute(f"ALTER ROLE {name} NOSUPERUSER {may}")
+    with pytest.raises(Unreachable) as error:
+        store.jobs()
+    assert sound(error.value)
+    assert sentence in error.value.message
+    assert f"{server.folder}/none: No such file or directory" in error.value.message
+    assert fix in error.value.fix
+
+
 def test_a_record_that_was_moved_away_takes_nothing_until_it_is_back(
     sqlite_url: str, store_of: Callable[[str], Store], tmp_path: Path
 ) -> None:

@@ -59,6 +59,9 @@ def test_no_daemon_is_broken_with_its_fix_and_the_rest_is_still_checked(gpuq: Co
     ("part", "word", "fix"),
     [
         ("redis", "unreachable", "Start Redis"),
+        ("redis", "refused", "GPUQ_REDIS_URL"),
+        ("redis", "unwritable", "maxmemory"),
+        ("redis", "shared", "database number of its own"),
         ("database", "schema", "gpuq db upgrade"),
         ("dispatcher", "stale", "gpuq up"),
     ],
@@ -90,6 +93,19 @@ def held(lock: Path) -> Any:
     file = lock.open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
+
+
+def test_where_redis_is_away_nothing_else_is_blamed_for_it(gpuq: Command, healthy: FakeApi) -> None:
+    silent = [{**device, "backend": "nvml", "read_at": None} for device in samples.DEVICES]
+    healthy.on("GET", "/api/v1/gpus", silent)
+    healthy.on("GET", "/readyz", Reply({**READY, "ready": False, "redis": "refused", "dispatcher": "absent"}, 503))
+    done = gpuq("doctor", "--json")
+    found = checks(done)
+    assert [part for part in ("nvml", "redis", "dispatcher", "devices") if found[part]["status"] == "broken"] == [
+        "redis"
+    ]
+    assert (done.code, found["dispatcher"]["fix"]) == (1, "Mend Redis first.")
+    assert "gpuq-worker" not in found["devices"]["fix"]
 
 
 def test_an_endpoint_that_cannot_start_is_not_taken_for_no_gpuq(gpuq: Command, home: Path) -> None:
@@ -293,6 +309,16 @@ def test_a_host_that_can_start_no_job_is_broken_and_no_reset_is_asked_for(gpuq: 
     assert "reset" not in found["fix"]
 
 
+def test_a_job_that_does_not_start_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    job = {"id": 7, "state": "STARTING", "host": "node2", "state_since_unix": time.time() - 5}
+    healthy.on("GET", "/api/v1/jobs", {"jobs": [job]})
+    assert "starts" not in checks(gpuq("doctor", "--json"))
+    healthy.on("GET", "/api/v1/jobs", {"jobs": [{**job, "state_since_unix": time.time() - 90}]})
+    found = checks(gpuq("doctor", "--json"))["starts"]
+    assert (found["status"], found["found"][:33]) == ("broken", "job 7: it was to start on node2 1")
+    assert "gpuq cancel 7" in found["fix"]
+
+
 def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**20})())
     found = {check.part: check for check in doctor.local_checks(Home(home))}
@@ -350,5 +376,8 @@ def test_jobs_as_their_submitters_need_the_broker(home: Path, tmp_path: Path, mo
     (home / "config.toml").write_text('[worker]\nrun_as = "submitter"\n')
     assert found().status == "broken"
     assert str(needed) in found().found
-    needed.touch()
-    assert found().status == "ok"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as broker:
+        broker.bind(str(needed))
+        broker.listen()
+        assert found().status == "ok"
+    assert found().found == f"jobs are to run as their submitters, and nothing listens on {needed}"

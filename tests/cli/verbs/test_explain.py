@@ -182,3 +182,19 @@ def test_explain_of_runs_that_showed_nothing_does_not_say_that_nothing_ran(gpuq:
     out = gpuq("explain", "42").out
     assert "none: its needs are not measured (own history, 7 runs)" in out
     assert "nothing like it has run" not in out
+
+
+def test_a_start_that_takes_long_is_said_with_what_may_hold_it_up(gpuq: Command, api: FakeApi) -> None:
+    def out(ago_s: float) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago_s))
+        attempts = [{"number": 1, "launched_at": at, "host": "node2"}]
+        answer = explanation(42, "STARTING", None, device="cpu-0", attempts=attempts)
+        api.on("GET", "/api/v1/jobs/42/explanation", answer)
+        return str(gpuq("explain", "42", COLUMNS="400").out)
+
+    assert "does not run yet" not in out(5)
+    assert out(150).startswith("job 42 starts on cpu-0 alone")
+    assert "\nIt was to start on node2 2:30 ago, and does not run yet: the host is away, or the job's folder" in out(
+        150
+    )
+    assert "`gpuq cancel 42` ends it." in out(150)
