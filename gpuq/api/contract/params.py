@@ -99,9 +99,9 @@ class ListQuery(msgspec.Struct, frozen=True):
     owner: Annotated[
         str, Meta(max_length=200, pattern=NO_NUL, description="`me`, `all` (the default) or a user's name.")
     ] = "all"
-    project: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="Only this project's.")] | UnsetType = (
-        UNSET
-    )
+    name: Pattern | UnsetType = UNSET
+    kind: Pattern | UnsetType = UNSET
+    project: Pattern | UnsetType = UNSET
     ids: Annotated[list[Id], Meta(max_length=1000, description="Only these jobs.")] = []
     array: Annotated[int, Meta(ge=1, le=MAX_ID, description="Only the tasks of this array.")] | UnsetType = UNSET
     tasks: Annotated[

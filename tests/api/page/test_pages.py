@@ -198,7 +198,8 @@ async def test_an_array_is_one_row_that_leads_to_its_tasks(endpoint: Endpoint) -
     assert "9,985 jobs" in text
     assert f"Hold array {first}" in text
     assert (await shown("show=running"))[0].count(first) == 1
-    assert (await shown("name=sweep+9876"))[0] == [first], "the whole queue is searched, by the names of tasks"
+    assert (await shown("name=sweep+9876"))[0] == [first + 9876], "a button on its line is for this task only"
+    assert (await shown("name=sweep"))[0] == [first], "all of its tasks have such a name"
     rows, text = await shown(f"array={first}&page=2&sort=oldest")
     assert rows[:2] == [first + 120, first + 121]
     assert f"array={first}" in text.split('rel="next"')[0].rsplit("href=", 1)[1], "its next page is of the array"
