@@ -54,7 +54,7 @@ async def test_an_agent_looks_predicts_submits_within_its_budget_and_reads_the_o
     )
     async with Client(command) as agent:
         assert {tool.name for tool in (await agent.list_tools()).tools} == {
-            "devices", "queue", "job", "explain", "predict", "submit", "wait", "logs", "cancel",
+            "devices", "queue", "jobs", "job", "explain", "predict", "submit", "wait", "logs", "cancel",
         }  # fmt: skip
         assert [device["name"] for device in await call(agent, "devices")]
         assert "memory" in str(await call(agent, "predict", command=["train.py"]))
@@ -67,6 +67,8 @@ async def test_an_agent_looks_predicts_submits_within_its_budget_and_reads_the_o
 
         assert (ended["state"], ended["exit_code"]) == ("COMPLETED", 0)
         assert await call(agent, "logs", job_id=job["id"]) == "lr 0.1\n"
+        assert await call(agent, "jobs", state="ended", name="mi*") == [ended]
+        assert await call(agent, "jobs", name="other") == []
         assert (await call(agent, "job", job_id=job["id"]))["name"] == "mine"
 
 
@@ -93,6 +95,10 @@ async def test_an_agent_without_a_budget_only_looks(site: Site) -> None:
             assert "no command on PATH" in await call(agent, "submit", command=["nothing-such"], time_limit="1m")
             assert gpuq.spent_s == 0.0, "what was not queued is not charged"
             own = await call(agent, "submit", command=["sleep", "60"], time_limit="1m")
+            running, waiting = await call(agent, "queue")
+            assert running["device_names"] == ["cpu0"]
+            assert (waiting["id"], waiting["state"], waiting["reason"] != "") == (own["id"], "PENDING", True)
+            assert await call(agent, "queue", limit=1) == [running]
             assert gpuq.spent_s == 60.0
             assert (await call(agent, "cancel", job_id=own["id"]))["id"] == own["id"]
             assert (await call(agent, "wait", job_id=own["id"]))["state"] == "CANCELLED"

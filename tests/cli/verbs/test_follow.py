@@ -105,14 +105,29 @@ def test_wait_gives_up_after_its_timeout(gpuq: Command, api: FakeApi) -> None:
 
 def test_out_of_memory_is_the_end_only_if_the_job_does_not_come_back(gpuq: Command, api: FakeApi) -> None:
     out_of_memory, again = samples.ended(42, "OUT_OF_MEMORY", 1), samples.job(42, attempt=1)
-    api.on("GET", "/api/v1/jobs", listed(out_of_memory), listed(samples.ended(42, "COMPLETED", 0, attempt=2)))
-    api.on("GET", "/api/v1/jobs/42", again)
+    completed = samples.ended(42, "COMPLETED", 0, attempt=2)
+    api.on("GET", "/api/v1/jobs", listed(out_of_memory), listed(again), listed(completed))
     assert gpuq("wait", "42").code == 0
     api.on("GET", "/api/v1/jobs", listed(out_of_memory))
-    api.on("GET", "/api/v1/jobs/42", out_of_memory)
     done = gpuq("wait", "42")
     assert done.code == 1
     assert "ended OUT_OF_MEMORY" in done.err
+
+
+def test_many_that_may_come_back_are_looked_at_again_together(gpuq: Command, api: FakeApi) -> None:
+    lost = [samples.ended(job, "NODE_FAIL", None) for job in range(1, 41)]
+    api.on("GET", "/api/v1/jobs", listed(*lost))
+    assert gpuq("wait", "1-40").code == 125
+    assert len(api.asked("GET", "/api/v1/jobs")) == 2
+
+
+def test_jobs_that_have_not_ended_are_read_once(gpuq: Command, api: FakeApi) -> None:
+    api.on(
+        "GET", "/api/v1/jobs", listed(samples.running(1), samples.running(2)), listed(samples.ended(1, "COMPLETED", 0))
+    )
+    assert gpuq("wait", "1", "2", "--timeout", "0.2s").code == 124
+    first, *later = [(request.query["ids"], request.query.get("state")) for request in api.asked("GET", "/api/v1/jobs")]
+    assert (first, set(later)) == (("1,2", None), {("1,2", "ended"), ("2", "ended")})
 
 
 def test_follow_copies_bytes_as_they_are_and_ends_with_the_jobs_code(gpuq: Command, api: FakeApi) -> None:
