@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuq import array
+from gpuq.cli.arguments import ONE_ID
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, NotFound
@@ -74,8 +75,7 @@ class Jobs:
         if len(ids) == 1:
             return ids[0]
         if self.array is None:
-            fix = "Give one id; `gpuq queue` takes several, and lists them."
-            raise BadInput(f"{len(ids):,} jobs are named, and this takes one.", fix=fix)
+            raise BadInput(f"{len(ids):,} jobs are named, and this takes one.", fix=ONE_ID)
         raise BadInput(
             f"{self.array['id']} is an array of {len(ids):,} tasks, and this takes one job.",
             fix=f"Name a task: {self.label(ids[0])}.",

@@ -145,7 +145,7 @@ def test_no_more_is_asked_for_than_is_needed() -> None:
     assert len(many.limits) == 2, "those that have not ended, and those that have"
 
 
-def test_who_has_submitted_nothing_is_told_how() -> None:
+def test_without_a_submission_the_error_says_how_to_make_one() -> None:
     with pytest.raises(NotFound, match="You have not submitted a job yet") as error:
         job_ids.one(client(), "@")
     assert "gpuq submit" in (error.value.fix or "")

@@ -213,12 +213,15 @@ def _named(client: HttpClient, options: argparse.Namespace, *, each: bool) -> li
 
 def _is_meant(options: argparse.Namespace, job: Record) -> bool:
     """Whether the job's name and kind match those that were asked for."""
-    if options.name is None and options.kind is None:
+    return _matches(options.name, job.get("name")) and _matches(options.kind, job.get("kind"))
+
+
+def _matches(pattern: str | None, text: str | None) -> bool:
+    if pattern is None:
         return True
     from fnmatch import fnmatchcase
 
-    wanted = ((options.name, job.get("name")), (options.kind, job.get("kind")))
-    return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in wanted)
+    return fnmatchcase(text or "", pattern)
 
 
 def newest(client: HttpClient, states: str | None, where: Mapping[str, str | None], limit: int | None) -> list[Record]:
@@ -228,7 +231,11 @@ def newest(client: HttpClient, states: str | None, where: Mapping[str, str | Non
     while limit is None or len(jobs) < limit:
         size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
         page: Record = client.get("/api/v1/jobs", state=states, limit=size, after=after, **where)
-        jobs += [*page["jobs"], *page.get("arrays", ())]
+        jobs += page["jobs"]
+        for one in page.get("arrays", ()):
+            # The line of an array is about all its tasks.
+            whole = _matches(where.get("name"), one["name"])
+            jobs += [one] if whole else newest(client, states, {**where, "tasks": None, "array": str(one["id"])}, limit)
         after = page.get("next")
         if after is None:
             break

@@ -9,7 +9,7 @@ import pytest
 
 from gpuq.cli.verbs import queue
 from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi
+from tests.cli.conftest import Command, FakeApi, Reply
 
 
 def cell(gpuq: Command, api: FakeApi, column: str, job: dict[str, Any]) -> str:
@@ -107,6 +107,11 @@ def test_names_kinds_and_projects_are_asked_for_in_the_list(gpuq: Command, api: 
         assert gpuq("queue", *words).code == 0
         return {name: text for name, text in api.asked("GET", "/api/v1/jobs")[-1].query.items() if name in wanted}
 
+    tasks = {"jobs": [samples.job(15, name="sweep-3", array=12, task=3)], "arrays": [], "next": None}
+    of_tasks = {"jobs": [samples.job(42, name="sweep-3")], "arrays": [array], "next": None}
+    api.on("GET", "/api/v1/jobs", lambda request: Reply(tasks if "array" in request.query else of_tasks))
+    assert [line.split()[0] for line in gpuq("queue", "--name", "sweep-3").out.splitlines()[1:3]] == ["12_3", "42"]
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(42, name="sweep-42")], "arrays": [array], "next": None})
     wanted = {"name", "kind", "project", "tasks", "limit"}
     assert asked("--name", "sweep*") == {"name": "sweep*", "tasks": "together", "limit": "1000"}
     assert asked("--name", "sweep*", "-n", "2") == {"name": "sweep*", "tasks": "together", "limit": "2"}
