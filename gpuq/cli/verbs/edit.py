@@ -98,6 +98,10 @@ def _above_the_first(client: HttpClient, ids: set[int]) -> int:
 
 def _in_editor(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs) -> int:
     """Change the values of one job in an editor. What was refused stays in its file."""
+    if len(jobs.ids) > 1:
+        raise BadInput(
+            "there is nothing to change.", fix="Name a value, as in --priority 5; the editor is for one job."
+        )
     job = client.get(f"/api/v1/jobs/{jobs.only}")
     if job["state"] not in ("PENDING", "HELD", "RUNNING"):
         raise Conflict(f"Job {jobs.label(jobs.only)} cannot be edited: it is {job['state']}.")

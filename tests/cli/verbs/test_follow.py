@@ -96,6 +96,16 @@ def test_wait_for_an_unknown_job_is_code_3(gpuq: Command, api: FakeApi) -> None:
     assert "There is no job 2." in done.err
 
 
+@pytest.mark.parametrize(("count", "summary"), [(1, ""), (2, "gpuq: array 28 ended: 1 COMPLETED, 1 FAILED.\n")])
+def test_the_end_of_an_array_of_one_task_is_one_line(gpuq: Command, api: FakeApi, count: int, summary: str) -> None:
+    states = {"COMPLETED": count - 1, "FAILED": 1} if count > 1 else {"FAILED": 1}
+    whole = {"id": 28, "count": count, "tasks": "0-1"[: 2 * count - 1], "states": states, "name": "sweep"}
+    failed = {**samples.ended(28, "FAILED", 3), "array": 28, "task": 0}
+    api.on("GET", "/api/v1/arrays", {"arrays": [whole]})
+    api.on("GET", "/api/v1/jobs", listed(failed))
+    assert gpuq("wait", "28").err == f"{summary}gpuq: job 28_0 ended FAILED with exit code 3.\n"
+
+
 def test_wait_gives_up_after_its_timeout(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", listed(samples.running(42)))
     done = gpuq("wait", "42", "--timeout", "0.2s")
