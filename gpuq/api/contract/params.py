@@ -127,7 +127,10 @@ class ArraysQuery(msgspec.Struct, frozen=True):
 class QueuePageQuery(msgspec.Struct, frozen=True):
     """Which jobs the page of the queue lists."""
 
-    show: Annotated[Literal["waiting", "running", "ended"], Meta(description="Jobs in which states.")] = "waiting"
+    show: Annotated[
+        Literal["waiting", "running", "ended", "failed"],
+        Meta(description="Jobs in which states; `failed` ended neither completed nor cancelled."),
+    ] = "waiting"
     name: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="A part of the name, or a pattern.")] = ""
     owner: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="Only this user's; `me` is the caller.")] = (
         ""

@@ -28,7 +28,12 @@ PAGE = 100
 SORTED_UP_TO = 2000
 """Sorting by what only a job's row says takes all rows; beyond this number the place decides."""
 _BY_ROW = ("name", "owner", "priority")
-_STATES = {"waiting": WAITING, "running": ACTIVE, "ended": ENDED}
+_STATES = {
+    "waiting": WAITING,
+    "running": ACTIVE,
+    "ended": ENDED,
+    "failed": ENDED - {JobState.COMPLETED, JobState.CANCELLED},
+}
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ async def queue(request: web.Request) -> web.Response:
         "queue",
         live,
         query=query,
+        over=_is_over(query),
         head=first[0].record.submission.priority if first else None,
         rows=lines,
         found=found,
@@ -104,6 +110,11 @@ def _selection(query: params.QueuePageQuery, caller: Caller, *, sees_all: bool) 
     return Selection(states=tuple(sorted(_STATES[query.show])), owner=owner, name=pattern if query.name else None)
 
 
+def _is_over(query: params.QueuePageQuery) -> bool:
+    """Whether the page lists jobs that have ended."""
+    return query.show in ("ended", "failed")
+
+
 @dataclass(frozen=True)
 class _Found:
     """The jobs of a page and their last attempts. `total` is how many there are, None where they are not counted, and `lines` the
@@ -126,7 +137,7 @@ def _array_of(row: LineRow, arrays: Mapping[JobId, ArrayRow]) -> ArrayRow | None
 
 def _look(store: Store, query: params.QueuePageQuery, selection: Selection, places: dict[int, int]) -> _Found:
     array = params.given(query.array)
-    if query.show == "ended" and not query.name and array is None:
+    if _is_over(query) and not query.name and array is None:
         return _look_at_ended(store, query, selection)
     of_array = store.arrays(ids=[JobId(array)]) if array is not None else []
     ranges = [(one.id, one.id + one.record.job_count - 1) for one in of_array]
@@ -135,7 +146,7 @@ def _look(store: Store, query: params.QueuePageQuery, selection: Selection, plac
     if query.name:
         arrays = _whole(store, arrays, selection)
     ids = sorted(found, key=lambda job: (found[job] is JobState.HELD, places.get(job, len(places) + 1), job))
-    if query.sort in ("newest", "oldest") or (query.show == "ended" and query.sort == "place"):
+    if query.sort in ("newest", "oldest") or (_is_over(query) and query.sort == "place"):
         ids = sorted(found, reverse=query.sort != "oldest")
     ids = _one_of_each(ids, arrays)
     by_row = query.sort in _BY_ROW
@@ -196,7 +207,8 @@ def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Select
     # A sorted page has no cursor.
     start = (query.page - 1) * PAGE if is_sorted else 0
     shown = ids[start : start + PAGE]
-    first = {one.id: min(job for state, job in one.first.items() if state in ENDED) for one in arrays}
+    shown_states = set(selection.states or ())
+    first = {one.id: min(job for state, job in one.first.items() if state in shown_states) for one in arrays}
     rank = {first.get(job, job): place for place, job in enumerate(shown)}
     rows, last = jobs_page(store, {"ids": list(rank)})
     rows.sort(key=lambda row: rank[row.id])
