@@ -229,7 +229,7 @@ class Client:
 
     def wait(self, jobs: Jobs, timeout_s: float | None = None) -> list[JobInfo]:
         """The jobs, one or many, in this order, once all have ended. Raises TimeoutError; they go on then."""
-        ended = self._ended(_ids(jobs), timeout_s, follow.Retry())
+        ended = self._ended(follow.Waiting(_ids(jobs)), timeout_s)
         if ended is None:
             raise _late(timeout_s)
         return ended
@@ -327,8 +327,8 @@ class Client:
         for refused in answer["refused"]:
             raise Conflict(f"Job {refused['ids'][0]} {refused['why']}.")
 
-    def _ended(self, ids: Sequence[int], timeout_s: float | None, retry: follow.Retry) -> list[JobInfo] | None:
-        ended = follow.wait(self._http, ids, timeout_s, retry)
+    def _ended(self, waiting: follow.Waiting, timeout_s: float | None) -> list[JobInfo] | None:
+        ended = waiting(self._http, timeout_s)
         return None if ended is None else [_job(record) for record in ended]
 
     @property
@@ -408,12 +408,12 @@ class AsyncClient:
 
     async def wait(self, jobs: Jobs, timeout_s: float | None = None) -> list[JobInfo]:
         """As `Client.wait`. Cancelled, it ends within a second; the jobs go on."""
-        ids, retry, now = _ids(jobs), follow.Retry(), asyncio.get_running_loop().time
+        waiting, now = follow.Waiting(_ids(jobs)), asyncio.get_running_loop().time
         deadline = inf if timeout_s is None else now() + timeout_s
         while True:
             # In steps, because a thread cannot be cancelled.
             step = max(0.0, min(_WAIT_STEP_S, deadline - now()))
-            ended = await _in_thread(self._client._ended, ids, step, retry)
+            ended = await _in_thread(self._client._ended, waiting, step)
             if ended is not None:
                 return ended
             if now() >= deadline:

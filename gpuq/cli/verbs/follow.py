@@ -59,22 +59,35 @@ def wait(
     note: Callable[[Record], object] = lambda _: None,
 ) -> list[Record] | None:
     """The jobs in the order of `ids`, once all have ended; None after `timeout_s`. Calls `note` with each as it ends."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    open_ids, ended, pause = list(ids), dict[int, Record](), 0.05
-    retry, look = retry or Retry(), jobs_of
-    while open_ids:
-        for job in _settled(client, retry(partial(look, client, tuple(open_ids))), retry):
-            ended[job["id"]] = job
-            note(job)
-        look = _ended_of  # all of them exist
-        open_ids = [job_id for job_id in open_ids if job_id not in ended]
-        if not open_ids:
-            break
-        if deadline is not None and time.monotonic() >= deadline:
-            return None
-        time.sleep(pause if deadline is None else max(0.0, min(pause, deadline - time.monotonic())))
-        pause = min(1.0, pause * 1.5)
-    return [ended[job_id] for job_id in ids]
+    return Waiting(ids, retry, note)(client, timeout_s)
+
+
+class Waiting:
+    """Jobs that are waited for, at once or in several calls."""
+
+    def __init__(
+        self, ids: Sequence[int], retry: Retry | None = None, note: Callable[[Record], object] = lambda _: None
+    ) -> None:
+        self._ids, self._retry, self._note = list(ids), retry or Retry(), note
+        self._ended: dict[int, Record] = {}
+        self._all_exist = False
+
+    def __call__(self, client: HttpClient, timeout_s: float | None) -> list[Record] | None:
+        """The jobs in the order of their ids, once all have ended; None after `timeout_s`."""
+        deadline, pause = None if timeout_s is None else time.monotonic() + timeout_s, 0.05
+        while open_ids := tuple(job_id for job_id in self._ids if job_id not in self._ended):
+            look = _ended_of if self._all_exist else jobs_of
+            for job in _settled(client, self._retry(partial(look, client, open_ids)), self._retry):
+                self._ended[job["id"]] = job
+                self._note(job)
+            self._all_exist = True
+            if all(job_id in self._ended for job_id in open_ids):
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                return None
+            time.sleep(pause if deadline is None else max(0.0, min(pause, deadline - time.monotonic())))
+            pause = min(1.0, pause * 1.5)
+        return [self._ended[job_id] for job_id in self._ids]
 
 
 def _settled(client: HttpClient, jobs: Sequence[Record], retry: Retry) -> list[Record]:

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from gpuq.cli.verbs.follow import exit_code
+from gpuq.cli.client import HttpClient
+from gpuq.cli.verbs.follow import Waiting, exit_code
 from gpuq.cli.verbs.logs import last_lines
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, Request, problem, serve
@@ -138,6 +139,22 @@ def test_jobs_that_have_not_ended_are_read_once(gpuq: Command, api: FakeApi) -> 
     assert gpuq("wait", "1", "2", "--timeout", "0.2s").code == 124
     first, *later = [(request.query["ids"], request.query.get("state")) for request in api.asked("GET", "/api/v1/jobs")]
     assert (first, set(later)) == (("1,2", None), {("1,2", "ended"), ("2", "ended")})
+
+
+def test_a_wait_in_steps_reads_open_jobs_once() -> None:
+    answers = iter([listed(samples.running(1)), listed(), listed(samples.ended(1, "COMPLETED", 0))])
+    states: list[str | None] = []
+
+    class Client:
+        def get(self, _: str, **query: Any) -> dict[str, Any]:
+            states.append(query["state"])
+            return next(answers)
+
+    waiting, client = Waiting([1]), cast(HttpClient, Client())
+    assert waiting(client, 0.0) is None
+    assert waiting(client, 0.0) is None
+    assert [job["state"] for job in waiting(client, 0.0) or ()] == ["COMPLETED"]
+    assert states == [None, "ended", "ended"]
 
 
 def test_follow_copies_bytes_as_they_are_and_ends_with_the_jobs_code(gpuq: Command, api: FakeApi) -> None:
