@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Row, case, select
+from sqlalchemy import Row, case, func, select
 
 from gpuq.adapters.store.contract import (
     NO_WAITS,
@@ -60,9 +60,10 @@ JOB_STATE = ("state", "state_since", "attempt", "alone", "cancel_requested", "ve
 # A task of an array has no record of its own: it is made from that of its array.
 _OF_RECORD = (jobs.c.of_array, jobs.c.edits, job_records.c.record)
 JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), *_OF_RECORD)
-ITS_RECORD = select(job_records.c.record).where(job_records.c.job == jobs.c.id).scalar_subquery()
-# Only for a job that an earlier gpuq wrote is the record read, which may have a megabyte.
-ITS_LINE = case((job_lines.c.line.is_(None), ITS_RECORD), else_=job_lines.c.line).label("line")
+_LINE = select(job_lines.c.line).where(job_lines.c.job == jobs.c.id).scalar_subquery()
+_RECORD_AS_LINE = select(job_records.c.record).where(job_records.c.job == jobs.c.id).scalar_subquery()
+# Null for a task. Only of a job that an earlier gpuq wrote is the record read, which may have a megabyte.
+ITS_LINE = case((jobs.c.of_array.is_(None), func.coalesce(_LINE, _RECORD_AS_LINE))).label("line")
 LINE_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), jobs.c.of_array, jobs.c.edits, ITS_LINE)
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
 # The columns of a chance and of an attempt are named like the fields, but for an attempt's id and what is JSON as text.
@@ -210,9 +211,9 @@ def line_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> LineRow:
     )
 
 
-def listed_record(job: JobId, line: str, array: JobId | None, arrays: Mapping[JobId, JobRecord]) -> ListedRecord:
+def listed_record(job: JobId, line: str | None, array: JobId | None, arrays: Mapping[JobId, JobRecord]) -> ListedRecord:
     """What lists show of a submission, from its ITS_LINE or the record of its array. Raises Failure if it cannot be read."""
-    return _decoded(job, line, _LISTED) if array is None else listed_task(arrays[array], array, job - array)
+    return _decoded(job, line or "", _LISTED) if array is None else listed_task(arrays[array], array, job - array)
 
 
 def queued_job(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> QueuedJob:

@@ -84,7 +84,6 @@ from gpuq.adapters.store.schema import (
     devices,
     drained_hosts,
     hosts,
-    job_lines,
     job_records,
     jobs,
     requests,
@@ -99,8 +98,7 @@ from gpuq.errors import NotFound
 from gpuq.messages.job_record import JobRecord, task_kind, task_name
 
 _JOBS = select(*JOB_COLUMNS).outerjoin(job_records, job_records.c.job == jobs.c.id)
-_WITH_LINES = jobs.outerjoin(job_lines, job_lines.c.job == jobs.c.id)
-_LINES = select(*LINE_COLUMNS).select_from(_WITH_LINES)
+_LINES = select(*LINE_COLUMNS)
 _TASKS = jobs.alias()
 _ATTEMPTS = select(*ATTEMPT_COLUMNS).order_by(attempts.c.job, attempts.c.number)
 _FINISHED = (
@@ -182,7 +180,7 @@ class SqlStore(Store):
         by_names = selection.has_patterns
         query: Select[Any] = select(*(_name_columns(selection) if by_names else (jobs.c.id, jobs.c.state)))
         if by_names:
-            query = query.select_from(_WITH_LINES).where(*_may_match(selection))
+            query = query.where(*_may_match(selection))
         if selection.owner is not None:
             query = query.where(jobs.c.owner == selection.owner)
         if selection.states is not None:
@@ -253,7 +251,7 @@ class SqlStore(Store):
                 if any(wanted.matches(asked.name, kind, asked.project) for kind in kinds):
                     matching.add(array)
         others = [array for array in ids if array not in matching]
-        tasks = select(*_name_columns(wanted)).select_from(_WITH_LINES).where(*_may_match(wanted))
+        tasks = select(*_name_columns(wanted)).where(*_may_match(wanted))
         if states is not None:
             tasks = tasks.where(jobs.c.state.in_(states))
         for some in cycle.chunks(others):
@@ -272,7 +270,7 @@ class SqlStore(Store):
         return {JobState(state): count for state, count in self._rows(query)}
 
     def labels(self, ids: Sequence[JobId]) -> dict[JobId, JobLabel]:
-        query = select(*_name_columns(Selection()), jobs.c.owner).select_from(_WITH_LINES)
+        query = select(*_name_columns(Selection()), jobs.c.owner)
         wanted = sorted({job for job in ids if _is_id(job)})
         with self._database.reading() as connection:
             chunks = (query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted))
@@ -464,7 +462,7 @@ class SqlStore(Store):
         limit, wanted = conditions.get("limit"), _patterns(conditions)
         with self._database.reading() as connection:
             if wanted.has_patterns:
-                names = select(*_name_columns(wanted)).select_from(_WITH_LINES)
+                names = select(*_name_columns(wanted))
                 found: list[JobId] = []
                 while limit is None or len(found) < limit:
                     page: Conditions = {**conditions, "limit": _SCANNED}
@@ -555,7 +553,7 @@ def _in_order(conditions: Conditions, of: ColumnElement[int]) -> ColumnElement[i
 
 
 def _name_columns(wanted: Selection) -> tuple[ColumnElement[Any], ...]:
-    """What is needed of `_WITH_LINES` to match these patterns."""
+    """What is needed of a job to match these patterns."""
     # A line is long: it is read for what the row does not say.
     line = ITS_LINE if wanted.kind is not None else case((jobs.c.name.is_(None), ITS_LINE)).label("line")
     return jobs.c.id, jobs.c.state, jobs.c.of_array, jobs.c.edits, jobs.c.name, jobs.c.project, line
