@@ -260,6 +260,18 @@ def test_json_logs_are_valid_json_whatever_the_job_wrote(gpuq: Command, api: Fak
     assert shown == {"id": 42, "state": "COMPLETED", "exit_code": 0, "attempt": 1, "log": "a\ufffd\x00\n"}
 
 
+def test_the_logs_of_several_jobs_each_stand_below_an_id(gpuq: Command, api: FakeApi) -> None:
+    for job, text in ((3, b"a\n"), (4, b""), (5, b"no end"), (7, b"b\n")):
+        headers = {"X-Gpuq-Attempt": "1", "X-Gpuq-Next-Offset": str(len(text))}
+        api.on(
+            "GET",
+            f"/api/v1/jobs/{job}/logs",
+            lambda r, t=text, h=headers: Reply(raw=t[int(r.query["offset"]) :], headers=h),
+        )
+    assert gpuq("logs", "3-5", "7").out == "==> job 3 <==\na\n==> job 5 <==\nno end\n==> job 7 <==\nb\n"
+    assert "2 jobs are named, and this takes one." in gpuq("logs", "-f", "3", "5").err
+
+
 @pytest.fixture
 def twice(api: FakeApi) -> FakeApi:
     """Job 42 failed and ran again: the first attempt's log is `first`, the second one's is `second`."""
@@ -291,7 +303,7 @@ def test_a_job_that_never_started_has_no_output_and_says_so(gpuq: Command, api: 
     assert (done.code, done.out) == (0, "")
     assert done.err == "gpuq: job 42 has not started, so there is no output.\n"
     api.on("GET", "/api/v1/arrays", {"arrays": [{"id": 42, "count": 1, "tasks": "0", "name": "sweep"}]})
-    assert gpuq("logs", "42").err == "gpuq: none of its tasks has written anything.\n"
+    assert gpuq("logs", "42").err == "gpuq: none of these jobs has written anything.\n"
 
 
 def test_an_earlier_attempt_can_be_selected(gpuq: Command, twice: FakeApi) -> None:
