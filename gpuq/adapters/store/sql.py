@@ -137,6 +137,7 @@ class _Names(msgspec.Struct):
 
 
 _NAMES = msgspec.json.Decoder(_Names)
+_ESCAPED_IN_JSON = re.compile(r'["\\\x00-\x1f]')
 _PLAIN_RUN = re.compile(r"[^*?\[\]]+")
 
 
@@ -560,11 +561,20 @@ def _name_columns(wanted: Selection) -> tuple[ColumnElement[Any], ...]:
 
 
 def _may_match(wanted: Selection) -> list[ColumnElement[bool]]:
-    """True of each job whose name matches the pattern, and of some others: those with its longest run of plain characters."""
-    if (pattern := wanted.name) is None:
-        return []
-    plain = max(_PLAIN_RUN.findall(pattern), key=len, default="") if "[" not in pattern else ""
-    return [or_(jobs.c.name.contains(plain, autoescape=True), jobs.c.name.is_(None), jobs.c.edits.is_not(None))]
+    """True of each job that matches the patterns, and of some others: those with their longest runs of plain characters."""
+    where: list[ColumnElement[bool]] = []
+    if name := _longest_run(wanted.name):
+        named = jobs.c.name.contains(name, autoescape=True)
+        where.append(or_(named, jobs.c.name.is_(None), jobs.c.edits.is_not(None)))
+    kind = _longest_run(wanted.kind)
+    if kind and not _ESCAPED_IN_JSON.search(kind):
+        where.append(or_(ITS_LINE.element.contains(kind, autoescape=True), jobs.c.of_array.is_not(None)))
+    return where
+
+
+def _longest_run(pattern: str | None) -> str:
+    """The longest part of a pattern that stands for itself; empty for none."""
+    return max(_PLAIN_RUN.findall(pattern), key=len, default="") if pattern and "[" not in pattern else ""
 
 
 def _name_and_kind(row: Any, arrays: Mapping[JobId, JobRecord], *, by_kind: bool) -> tuple[str | None, str]:

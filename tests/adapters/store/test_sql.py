@@ -156,6 +156,22 @@ def test_a_project_may_be_a_pattern(queue: Store) -> None:
     assert ids(queue, project="*[nt]") == [11, 13]
 
 
+def test_kinds_are_searched_with_every_sign_in_them(store: Store) -> None:
+    kinds = ('ada:"a" b', "ada:back\\slash", "ada:50%_é", "Ada:tab\there", "ada:a/b")
+    store.add_jobs([msgspec.structs.replace(a_record(), kind=kind) for kind in kinds])
+    for pattern, jobs in {
+        '*"a" *': [1],
+        "*k\\s*": [2],
+        "ada:50%_é": [3],
+        "Ada:*": [4],
+        "*\there": [4],
+        "ada:a/?": [5],
+        "[aA]da:*": [1, 2, 3, 4, 5],
+        "*50ab*": [],
+    }.items():
+        assert [row.id for row in store.lines(kind=pattern)] == jobs == list(store.select(Selection(kind=pattern)))
+
+
 def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:
     before = queue.requests(100)
     queue.add_requests("hold", [JobId(5), JobId(6)], "ada", 3.0, {"edit": {"priority": 5}})
