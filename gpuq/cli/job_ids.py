@@ -234,7 +234,9 @@ def _called(client: HttpClient, name: str, state: str) -> list[Record]:
     found: list[Record] = page["jobs"]
     for one in page.get("arrays", ()):
         found += [one] if one["name"] == name else own(array=one["id"])["jobs"]
-    return sorted(found, key=lambda one: int(one["id"]), reverse=True)
+    # A gpuq of the previous release ignores `name`.
+    named = [one for one in found if one["name"] == name]
+    return sorted(named, key=lambda one: int(one["id"]), reverse=True)
 
 
 def _own(client: HttpClient, *, limit: int = _PAGE) -> Iterator[Record]:

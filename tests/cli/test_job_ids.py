@@ -19,6 +19,7 @@ class Listing:
     def __init__(self, *jobs: tuple[int, str, str]) -> None:
         self.jobs = [{"id": number, "name": name, "state": state} for number, name, state in jobs]
         self.limits: list[int] = []
+        self.is_old = False
 
     def close(self) -> None:
         pass
@@ -30,7 +31,7 @@ class Listing:
         ended = {None: (False, True), "waiting,active": (False,), "ended": (True,)}[query.get("state")]
         jobs = [job for job in self.jobs if (job["state"] in ENDED) in ended]
         self.limits.append(query["limit"])
-        if "name" in query:
+        if "name" in query and not self.is_old:
             named = [job for job in jobs if fnmatchcase(job["name"], query["name"])]
             task = {"id": 41, "name": "best", "state": "PENDING"}
             of_array = [task] * (query["name"] == "best" and False in ended)
@@ -38,7 +39,7 @@ class Listing:
                 return {"jobs": of_array, "next": None}
             arrays = [ARRAY] * (bool(of_array) or (query["name"] == ARRAY["name"] and True in ended))
             return {"jobs": named, "arrays": arrays, "next": None}
-        begin = query["after"] or 0
+        begin = query.get("after") or 0
         end = begin + min(2, query["limit"])
         return {"jobs": jobs[begin:end], "next": end if end < len(jobs) else None}
 
@@ -103,7 +104,7 @@ def test_a_name_of_an_array_means_all_of_it_and_one_of_a_task_that_task() -> Non
 
 
 def test_a_name_is_no_pattern() -> None:
-    starred = client((3, "a*[1]", "PENDING"), (2, "ab1", "PENDING"))
+    starred = client((4, "b", "PENDING"), (3, "a*[1]", "PENDING"), (2, "ab1", "PENDING"))
     assert job_ids.one(starred, "a*[1]") == 3
     with pytest.raises(NotFound) as error:
         job_ids.one(starred, "a*")
@@ -115,6 +116,14 @@ def test_a_name_is_no_pattern() -> None:
     assert "--all" in (error.value.fix or "")
     with pytest.raises(NotFound):
         job_ids.one(starred, "[" * 200)
+
+
+def test_a_gpuq_of_the_previous_release_names_no_other_job() -> None:
+    old = Listing((4, "b", "PENDING"), (3, "a", "PENDING"))
+    old.is_old = True
+    assert job_ids.one(cast(HttpClient, old), "a") == 3
+    with pytest.raises(NotFound):
+        job_ids.one(cast(HttpClient, old), "c")
 
 
 def test_a_name_that_several_unfinished_jobs_have_is_refused_where_jobs_are_changed() -> None:

@@ -228,13 +228,15 @@ def newest(client: HttpClient, states: str | None, where: Mapping[str, str | Non
     """The newest `limit` of these jobs (None: all), by id. `where` are further parameters of the list."""
     jobs: list[Record] = []
     after: int | None = None
+    name, kind = where.get("name"), where.get("kind")
     while limit is None or len(jobs) < limit:
         size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
         page: Record = client.get("/api/v1/jobs", state=states, limit=size, after=after, **where)
-        jobs += page["jobs"]
+        # A gpuq of the previous release ignores `name` and `kind`.
+        jobs += [job for job in page["jobs"] if _matches(name, job["name"]) and _matches(kind, job["kind"])]
         for one in page.get("arrays", ()):
             # The line of an array is about all its tasks.
-            whole = _matches(where.get("name"), one["name"])
+            whole = _matches(name, one["name"])
             jobs += [one] if whole else newest(client, states, {**where, "tasks": None, "array": str(one["id"])}, limit)
         after = page.get("next")
         if after is None:

@@ -117,6 +117,8 @@ def test_names_kinds_and_projects_are_asked_for_in_the_list(gpuq: Command, api: 
     assert asked("--name", "sweep*", "-n", "2") == {"name": "sweep*", "tasks": "together", "limit": "2"}
     assert asked("--kind", "*:eval.py", "-P", "vis*") == {"kind": "*:eval.py", "project": "vis*", "limit": "1000"}
     api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(42, name="eval"), samples.job(43, name="x")], "next": None})
+    ids = [job["id"] for job in gpuq("queue", "--name", "e*", "--json").json]
+    assert ids == [42], "a gpuq of the previous release does not filter"
     assert [job["id"] for job in gpuq("queue", "42", "43", "--name", "e*", "--json").json] == [42]
 
 
