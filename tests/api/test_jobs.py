@@ -179,6 +179,16 @@ async def test_lists_are_filtered_by_name_kind_and_project(endpoint: Endpoint) -
     assert await ids("name=none&kind=*&tasks=together") == []
 
 
+async def test_a_filter_with_a_typing_error_selects_nothing(endpoint: Endpoint) -> None:
+    await endpoint.post("/api/v1/jobs", submission())
+    status, answer = await endpoint.get("/api/v1/jobs?states=FAILED")
+    assert (status, answer["detail"]) == (422, "There is no parameter 'states' here. Did you mean `state`?")
+    assert "owner" in answer["hint"]
+    assert (await endpoint.get("/api/v1/jobs/1/logs?tail=5"))[0] == 422
+    async with endpoint.socket.get("/queue?from=a-mail") as page:
+        assert page.status == 200
+
+
 async def test_owner_me_is_the_caller(endpoint: Endpoint) -> None:
     await endpoint.post("/api/v1/jobs", submission())
     endpoint.store.job_rows[2] = row(2, record(time.time()), JobState.PENDING)
