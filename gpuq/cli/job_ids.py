@@ -106,7 +106,7 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
     verbs that change jobs.
     """
     parts: list[Record | re.Match[str] | tuple[int, int]] = []
-    for text in _texts(words):
+    for text in _texts(client, words):
         if _NUMBERS.fullmatch(text):
             parts += parse_ranges([text])
         elif tasks := _TASKS.fullmatch(text):
@@ -129,11 +129,14 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
     return Jobs(found, arrays, frozenset(whole))
 
 
-def _texts(words: Iterable[str]) -> Iterator[str]:
-    """The parts of the words. An empty one beside others is of a comma with a space behind it, as in `12, 13`."""
+def _texts(client: HttpClient, words: Iterable[str]) -> Iterator[str]:
+    """The parts of the words between commas; a word with commas that is the name of a job, as `lr=1,bs=2`, is one part. An empty
+    part beside others is of a comma with a space behind it, as in `12, 13`."""
     for word in words:
         parts = [part.strip() for part in split(word)]
-        yield from [part for part in parts if part] or parts[:1]
+        several = [part for part in parts if part] or parts[:1]
+        is_name = len(parts) > 1 and not all(map(reads_as_ids, several)) and _is_called(client, word.strip())
+        yield from [word.strip()] if is_name else several
 
 
 def split(word: str) -> list[str]:
@@ -213,6 +216,11 @@ def _named(client: HttpClient, name: str, *, only_one: bool) -> Record:
             fix=f"Give the id, or --name '{name}' to mean all of them.",
         )
     return found[0]
+
+
+def _is_called(client: HttpClient, name: str) -> bool:
+    """Whether the user has a job of this name."""
+    return bool(_called(client, name, "waiting,active") or _called(client, name, "ended"))
 
 
 def _no_such_name(name: str) -> str:

@@ -103,6 +103,14 @@ def test_a_name_of_an_array_means_all_of_it_and_one_of_a_task_that_task() -> Non
     assert (task.ranges, task.whole) == ([(41, 41)], set())
 
 
+def test_a_name_may_have_commas() -> None:
+    sweep = client((5, "b", "PENDING"), (3, "lr=1,bs=2", "RUNNING"), (2, "a", "FAILED"))
+    assert job_ids.several(sweep, ["lr=1,bs=2"]) == job_ids.several(sweep, ["lr=1,bs=2 "]) == [3]
+    assert job_ids.several(sweep, ["a,b", "7,9"]) == [2, 5, 7, 9]
+    with pytest.raises(NotFound, match="`lr=1` is not a job id"):
+        job_ids.one(sweep, "lr=1,bs=3")
+
+
 def test_a_name_is_no_pattern() -> None:
     starred = client((4, "b", "PENDING"), (3, "a*[1]", "PENDING"), (2, "ab1", "PENDING"))
     assert job_ids.one(starred, "a*[1]") == 3
