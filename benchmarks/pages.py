@@ -25,7 +25,7 @@ from gpuq.adapters.store.contract import AttemptRow, MarkKind
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.store.rows import attempt_values, to_json
-from gpuq.adapters.store.schema import attempts, device_marks, devices, job_records, jobs, numbers
+from gpuq.adapters.store.schema import attempts, device_marks, devices, job_lines, job_records, jobs, numbers
 from gpuq.api.app import make_app
 from gpuq.api.context import ApiContext
 from gpuq.api.live import DispatcherLink
@@ -192,6 +192,9 @@ def _write(database: Database, batch: list[tuple[dict[str, Any], dict[str, Any],
         for table, rows in zip((jobs, job_records, attempts), zip(*batch, strict=True), strict=True):
             if found := [row for row in rows if row is not None]:
                 connection.execute(insert(table), found)
+        records = {row["job"]: msgspec.json.decode(row["record"], type=JobRecord) for _, row, _ in batch}
+        lines = [{"job": job, "line": to_json(record.listed)} for job, record in records.items()]
+        connection.execute(insert(job_lines), lines)
 
 
 def _no_kind(_: Submission, __: str) -> tuple[str, str, dict[str, Any]]:

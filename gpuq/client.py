@@ -22,11 +22,14 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, TypedDict, TypeVar, Unpack
 
 from gpuq.array import numbers as array_numbers
+from gpuq.array import ranges
 from gpuq.cli import client as http
 from gpuq.cli import edits, job_body, job_options, results
 from gpuq.cli.sweep import grid_array
 from gpuq.cli.verbs import follow
+from gpuq.cli.verbs.control import check_one_request, requested
 from gpuq.cli.verbs.logs import Log
+from gpuq.cli.verbs.queue import in_order, newest
 from gpuq.cli.verbs.submit import batches, send_files, submit_one, tidy_snapshots
 from gpuq.errors import BadInput, Conflict, NotFound
 from gpuq.states import ENDED, JobState
@@ -198,10 +201,26 @@ class Client:
         """These jobs as they are now, with the records of the API's lists. Raises NotFound."""
         return [_job(record) for record in follow.jobs_of(self._http, _ids(jobs))]
 
+    def find(
+        self,
+        *,
+        state: str | Sequence[str] | None = None,
+        owner: str = "me",
+        name: str | None = None,
+        kind: str | None = None,
+        project: str | None = None,
+        limit: int | None = None,
+    ) -> list[JobInfo]:
+        """The newest `limit` jobs that meet all of these conditions, by id; None: all of them. `state` is a state or several, or
+        `waiting`, `active` or `ended`; `owner` a user, or `all`; name, kind and project are shell patterns, as in `sweep-*`."""
+        states = state if state is None or isinstance(state, str) else ",".join(state)
+        where = {"owner": owner, "name": name, "kind": kind, "project": project}
+        return [_job(record) for record in newest(self._http, states, where, limit)]
+
     def queue(self) -> list[JobInfo]:
-        """The first thousand jobs that wait or run, of all users, with the records of the API's lists."""
-        found = self._http.get("/api/v1/jobs", state="waiting,active", owner="all", limit=1000)
-        return [_job(record) for record in found["jobs"]]
+        """The jobs of all users that run, by id, and those that wait, in the order of their start, with the records of the API's
+        lists."""
+        return [_job(record) for record in in_order(newest(self._http, "waiting,active", {"owner": "all"}, None))]
 
     def explain(self, job: Job) -> dict[str, Any]:
         """Why it waits, or why it is where it is, as `gpuq explain --json`. Raises NotFound."""
@@ -210,7 +229,7 @@ class Client:
 
     def wait(self, jobs: Jobs, timeout_s: float | None = None) -> list[JobInfo]:
         """The jobs, one or many, in this order, once all have ended. Raises TimeoutError; they go on then."""
-        ended = self._ended(_ids(jobs), timeout_s, follow.Retry())
+        ended = self._ended(follow.Waiting(_ids(jobs)), timeout_s)
         if ended is None:
             raise _late(timeout_s)
         return ended
@@ -257,13 +276,16 @@ class Client:
     def edit(self, jobs: Jobs, **new: Unpack[EditOptions]) -> None:
         """Change what waiting jobs ask for, and the name, a shorter time limit or the notifications of running ones, with the
         values of `gpuq edit`: `client.edit(job, priority=5, time="4h")`; "default" takes a value back. All of the jobs or none.
-        Raises Conflict for one that is too far."""
+        Raises Conflict for one that is too far; for one that started or ended in this moment the others are changed."""
         if unknown := new.keys() - EditOptions.__annotations__.keys():
             fix = f"The options are {', '.join(EditOptions.__annotations__)}."
             raise BadInput(f"`{min(unknown)}` cannot be changed of a job.", fix=fix)
         values = {name: value if isinstance(value, list) else str(value) for name, value in new.items()}
-        if ids := _ids(jobs):
-            self._http.post("/api/v1/jobs/edit", {"where": {"ids": ids}, "edit": edits.fields(values)})
+        if ids := ranges(sorted(set(_ids(jobs)))):
+            check_one_request(ids)
+            answer = self._http.post("/api/v1/jobs/edit", {"where": {"ids": ids}, "edit": edits.fields(values)})
+            for job in answer["unchanged"]:
+                raise Conflict(f"Job {job} had started or ended before, and stays as it was.")
 
     def devices(self) -> list[dict[str, Any]]:
         """All devices with their readings and who is on them, as `gpuq gpus --json`."""
@@ -296,17 +318,17 @@ class Client:
         self._http.post(f"/api/v1/bookings/{number}/cancel", {})
 
     def _control(self, verb: str, jobs: Jobs) -> None:
-        ids = _ids(jobs)
+        ids = ranges(sorted(set(_ids(jobs))))
         if not ids:
             return
-        answer = self._http.post(f"/api/v1/jobs/{verb}", {"where": {"ids": ids}})
+        answer = requested(self._http, verb, {"where": {"ids": ids}})
         for first, _ in answer["missing"]:
             raise NotFound(f"There is no job {first}.")
         for refused in answer["refused"]:
             raise Conflict(f"Job {refused['ids'][0]} {refused['why']}.")
 
-    def _ended(self, ids: Sequence[int], timeout_s: float | None, retry: follow.Retry) -> list[JobInfo] | None:
-        ended = follow.wait(self._http, ids, timeout_s, retry)
+    def _ended(self, waiting: follow.Waiting, timeout_s: float | None) -> list[JobInfo] | None:
+        ended = waiting(self._http, timeout_s)
         return None if ended is None else [_job(record) for record in ended]
 
     @property
@@ -370,6 +392,7 @@ class AsyncClient:
     predict = _awaitable(Client.predict)
     job = _awaitable(Client.job)
     jobs = _awaitable(Client.jobs)
+    find = _awaitable(Client.find)
     queue = _awaitable(Client.queue)
     explain = _awaitable(Client.explain)
     logs = _awaitable(Client.logs)
@@ -385,12 +408,12 @@ class AsyncClient:
 
     async def wait(self, jobs: Jobs, timeout_s: float | None = None) -> list[JobInfo]:
         """As `Client.wait`. Cancelled, it ends within a second; the jobs go on."""
-        ids, retry, now = _ids(jobs), follow.Retry(), asyncio.get_running_loop().time
+        waiting, now = follow.Waiting(_ids(jobs)), asyncio.get_running_loop().time
         deadline = inf if timeout_s is None else now() + timeout_s
         while True:
             # In steps, because a thread cannot be cancelled.
             step = max(0.0, min(_WAIT_STEP_S, deadline - now()))
-            ended = await _in_thread(self._client._ended, ids, step, retry)
+            ended = await _in_thread(self._client._ended, waiting, step)
             if ended is not None:
                 return ended
             if now() >= deadline:

@@ -24,8 +24,8 @@ from gpuq.errors import Failure, GpuqError
 
 _INSTRUCTIONS = """\
 gpuq is a queue of GPU jobs. Look at `devices` and `queue` first, ask `predict` what a job needs, submit it with a time limit as
-short as it can be, then `wait` for it and read its `logs`. A job that waits has its reason in `pending_reason`, and `explain`
-has the numbers."""
+short as it can be, then `wait` for it and read its `logs`. A job that waits has its reason in `reason`, and `explain` has
+the numbers."""
 _LONGEST_WAIT_S = 600.0
 _MOST_LINES = 500
 
@@ -46,9 +46,15 @@ class Agent:
         """All GPUs: memory, load, and the jobs on them."""
         return await self.client.devices()
 
-    async def queue(self) -> list[dict[str, Any]]:
-        """The waiting and running jobs, with the reason why each waits."""
-        return [_summary(job) for job in await self.client.queue()]
+    async def queue(self, limit: int = 100) -> list[dict[str, Any]]:
+        """The jobs of all users that run, then those that wait in the order of their start, with the reason why each waits: the
+        first `limit` of them."""
+        return [_summary(job) for job in (await self.client.queue())[: max(0, limit)]]
+
+    async def jobs(self, state: str | None = None, name: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
+        """The user's newest jobs, also those that have ended. `state` is one as FAILED, or waiting, active or ended; `name` is a
+        shell pattern, as in "sweep-*"."""
+        return [_summary(job) for job in await self.client.find(state=state, name=name, limit=max(1, limit))]
 
     async def job(self, job_id: int) -> dict[str, Any]:
         """All that is known of one job: state, attempts, forecast, measurements."""
@@ -120,8 +126,8 @@ class Agent:
 
 
 def _summary(job: JobInfo) -> dict[str, Any]:
-    names = ("id", "name", "state", "exit_code", "reason", "pending_reason", "gpus", "devices", "expected_start_at")
-    return {name: job.record[name] for name in names if job.record.get(name) is not None}
+    names = ("id", "name", "state", "exit_code", "reason", "gpus", "device_names", "position", "expected_start")
+    return {name: job.record[name] for name in names if job.record.get(name) not in (None, [])}
 
 
 def _with_fix(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
@@ -141,7 +147,8 @@ def server_of(agent: Agent) -> MCPServer[Any]:
     """The server with all tools."""
     server: MCPServer[Any] = MCPServer("gpuq", instructions=_INSTRUCTIONS, version=__version__)
     for tool in (
-        agent.devices, agent.queue, agent.job, agent.explain, agent.predict, agent.submit, agent.wait, agent.logs, agent.cancel,
+        agent.devices, agent.queue, agent.jobs, agent.job, agent.explain, agent.predict, agent.submit, agent.wait, agent.logs,
+        agent.cancel,
     ):  # fmt: skip
         server.tool()(_with_fix(tool))
     return server

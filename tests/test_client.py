@@ -53,6 +53,26 @@ def test_a_script_is_submitted_from_its_folder_and_read_to_its_end(client: Clien
     assert client.logs(job) == "lr 1\n"
 
 
+def test_jobs_are_found_by_what_they_are(client: Client) -> None:
+    first, second = client.map("train.py", "{lr}", grid={"lr": [1, 2]}, name="found-{lr}", project="of-find", hold=True)
+    last = client.submit("train.py", "1", name="found", hold=True)
+
+    def found(**conditions: Any) -> list[int]:
+        return [job.id for job in client.find(**conditions)]
+
+    assert found(name="found-*") == [first.id, second.id]
+    assert found(name="found*", state=["HELD", "PENDING"], limit=2) == [second.id, last.id]
+    assert found(project="of-*", owner="all", kind="*/train.py*", name="*2") == [second.id]
+    assert found(name="found", state="ended") == []
+    assert [job.id for job in client.queue()][-3:] == [first.id, second.id, last.id]
+    gone = range(1_000_000, 1_020_100, 2)
+    with pytest.raises(NotFound, match="There is no job 1000000"):
+        client.cancel([first.id, second, last, *gone])
+    assert found(name="found*", state="CANCELLED") == [first.id, second.id, last.id]
+    with pytest.raises(BadInput, match="10,050 separate ids are named"):
+        client.edit(gone, priority=3)
+
+
 def test_a_grid_makes_a_job_of_each_combination(client: Client) -> None:
     grid = {"lr": [1, 3], "seed": "ab"}
     jobs = client.map(Path("train.py"), "{lr}", "seed={seed}", grid=grid, at_once=1, project="sweep")

@@ -19,6 +19,8 @@ import pytest
 from gpuq.cli.client import Lost
 from gpuq.client import AsyncClient, JobInfo
 from gpuq.errors import BadInput, Conflict, Failure, NeverFits, NotPermitted, OverQuota, Unreachable
+from gpuq.states import JobState
+from tests.cli import samples
 from tests.support.forked import PROGRAM
 from tests.support.site import Site
 
@@ -54,7 +56,7 @@ async def test_an_agent_looks_predicts_submits_within_its_budget_and_reads_the_o
     )
     async with Client(command) as agent:
         assert {tool.name for tool in (await agent.list_tools()).tools} == {
-            "devices", "queue", "job", "explain", "predict", "submit", "wait", "logs", "cancel",
+            "devices", "queue", "jobs", "job", "explain", "predict", "submit", "wait", "logs", "cancel",
         }  # fmt: skip
         assert [device["name"] for device in await call(agent, "devices")]
         assert "memory" in str(await call(agent, "predict", command=["train.py"]))
@@ -67,6 +69,8 @@ async def test_an_agent_looks_predicts_submits_within_its_budget_and_reads_the_o
 
         assert (ended["state"], ended["exit_code"]) == ("COMPLETED", 0)
         assert await call(agent, "logs", job_id=job["id"]) == "lr 0.1\n"
+        assert await call(agent, "jobs", state="ended", name="mi*") == [ended]
+        assert await call(agent, "jobs", name="other") == []
         assert (await call(agent, "job", job_id=job["id"]))["name"] == "mine"
 
 
@@ -93,10 +97,24 @@ async def test_an_agent_without_a_budget_only_looks(site: Site) -> None:
             assert "no command on PATH" in await call(agent, "submit", command=["nothing-such"], time_limit="1m")
             assert gpuq.spent_s == 0.0, "what was not queued is not charged"
             own = await call(agent, "submit", command=["sleep", "60"], time_limit="1m")
+            assert [job["id"] for job in await call(agent, "queue")] == [others, own["id"]]
+            assert [job["id"] for job in await call(agent, "queue", limit=1)] == [others]
             assert gpuq.spent_s == 60.0
             assert (await call(agent, "cancel", job_id=own["id"]))["id"] == own["id"]
             assert (await call(agent, "wait", job_id=own["id"]))["state"] == "CANCELLED"
     site.request("POST", f"/api/v1/jobs/{others}/cancel")
+
+
+def test_of_a_job_that_waits_the_reason_and_the_expected_start_are_given() -> None:
+    from gpuq.mcp_server import _summary
+
+    start = {"p50_unix": 1.0, "p90_unix": 2.0, "checked": True}
+    record = samples.job(48, reason="Resources", position=1, expected_start=start)
+    given = _summary(JobInfo(48, record["name"], JobState.PENDING, None, "Resources", record))
+    assert (given["reason"], given["position"], given["expected_start"]) == ("Resources", 1, start)
+    assert "device_names" not in given
+    record = samples.running(42)
+    assert _summary(JobInfo(42, "", JobState.RUNNING, None, None, record))["device_names"] == record["device_names"]
 
 
 class Answers:

@@ -33,7 +33,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import JobId
 from gpuq.learn.features.kind import Describe
-from gpuq.messages.job_record import JobRecord, QueuedRecord
+from gpuq.messages.job_record import JobRecord, ListedRecord, QueuedRecord
 from gpuq.messages.launch import ChannelName
 from gpuq.messages.live import LiveView
 from gpuq.settings import Settings
@@ -83,7 +83,7 @@ class Models(Protocol):
         """Let the attempts that run in this view count as evidence, in place of those of the last one."""
         ...
 
-    def forecasts(self, records: Iterable[JobRecord | QueuedRecord]) -> dict[str, dict[str, Any]]:
+    def forecasts(self, records: Iterable[JobRecord | ListedRecord | QueuedRecord]) -> dict[str, dict[str, Any]]:
         """Signature -> Forecast as JSON values, for each job alone on a device."""
         ...
 

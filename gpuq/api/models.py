@@ -20,7 +20,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.core.state.job import JobId
-from gpuq.messages.job_record import JobRecord, QueuedRecord
+from gpuq.messages.job_record import JobRecord, ListedRecord, QueuedRecord
 from gpuq.messages.live import LiveView
 from gpuq.settings import Learning
 
@@ -96,7 +96,7 @@ class ShelfModels:
             ]
             self._watched = {(resident.job, resident.attempt) for _, resident in counted}
             ids = sorted(JobId(job) for job, _ in self._watched)
-            records = {row.id: row.record for row in self._store.jobs(ids=ids)} if ids else {}
+            records = {row.id: row.record for row in self._store.lines(ids=ids)} if ids else {}
             running = [
                 OngoingAttempt.of(
                     (resident.job, resident.attempt),
@@ -111,7 +111,7 @@ class ShelfModels:
             ]
             self._served.predictor.watch(running)
 
-    def forecasts(self, records: Iterable[JobRecord | QueuedRecord]) -> dict[str, dict[str, Any]]:
+    def forecasts(self, records: Iterable[JobRecord | ListedRecord | QueuedRecord]) -> dict[str, dict[str, Any]]:
         """Signature -> what such a job would need alone, on the first type of device for which there is evidence."""
         different = {record.signature: record for record in records}
         with self._lock:
@@ -140,7 +140,7 @@ class ShelfModels:
                 )
         return explained
 
-    def _best(self, record: JobRecord | QueuedRecord) -> Forecast:
+    def _best(self, record: JobRecord | ListedRecord | QueuedRecord) -> Forecast:
         types = dict.fromkeys(self._served.device_types.values())
         found = [self._served.predictor.forecast_for(record.kind, record.features, name) for name in types]
         return next((one for one in found if one.known), found[0] if found else UNKNOWN)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Entry, JobRow
+from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Entry, JobRow, LineRow
 from gpuq.api.contract.schema import DeviceView, EventView, ResidentView
 from gpuq.api.contract.schema_jobs import (
     ArrayLine,
@@ -123,7 +123,7 @@ def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
 
 
 def job_line(
-    row: JobRow,
+    row: JobRow | LineRow,
     start: Sequence[AttemptRow],
     live: LiveView | None,
     names: DeviceNames,
@@ -136,7 +136,7 @@ def job_line(
 
 def array_line(
     row: ArrayRow,
-    waiting: JobRow | None,
+    waiting: LineRow | None,
     live: LiveView | None,
     names: DeviceNames,
     position: int | None = None,
@@ -168,7 +168,7 @@ def array_line(
     )
 
 
-def last_start(row: JobRow, attempts: Sequence[AttemptRow]) -> list[AttemptRow]:
+def last_start(row: JobRow | LineRow, attempts: Sequence[AttemptRow]) -> list[AttemptRow]:
     """The attempts of the job's last start among these: one on each of its hosts."""
     return [attempt for attempt in attempts if attempt.number >= row.attempt]
 
@@ -217,7 +217,7 @@ def job_view(
 
 
 def _line(
-    row: JobRow,
+    row: JobRow | LineRow,
     start: Sequence[AttemptRow],
     live: LiveView | None,
     names: DeviceNames,
@@ -310,7 +310,7 @@ def _decisive(start: Sequence[AttemptRow]) -> AttemptRow | None:
     return min(failed, key=lambda one: one.ended_at or 0.0, default=start[0] if start else None)
 
 
-def reason_in_words(row: JobRow, names: DeviceNames) -> str:
+def reason_in_words(row: LineRow, names: DeviceNames) -> str:
     """A waiting job's reason, for the page."""
     if row.state is JobState.HELD:
         return STATES[row.state]

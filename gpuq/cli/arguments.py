@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PARSED = frozenset({"args", "arg", "opt", "opts", "options", "cfg", "conf", "config", "flags", "hparams", "params"})
 
 
+ONE_ID = "Give one id; `gpuq queue 42 43` lists several."
 _HELP_COLUMN = 28
 _PAGE_LINES = 60
 
@@ -150,7 +151,7 @@ class Parser(argparse.ArgumentParser):
         name = unknown[0].partition("=")[0]
         if name and not name.startswith("-") and any(action.dest == "id" for action in self._actions):
             named = 1 + sum(not word.startswith("-") for word in unknown)
-            raise BadInput(f"{named} jobs are named, and this takes one.", fix="Give one id.")
+            raise BadInput(f"{named} jobs are named, and this takes one.", fix=ONE_ID)
         meant = self._meant(unknown)
         if self._command and name.startswith("-"):
             raise BadInput(

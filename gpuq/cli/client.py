@@ -387,13 +387,16 @@ def new_key() -> str:
 
 
 def with_query(path: str, query: Mapping[str, object]) -> str:
-    """`path` with the parameters of `query` that are not None."""
+    """`path` with the parameters of `query` that are not None. Raises BadInput for text that is not Unicode."""
     given = {name: str(value) for name, value in query.items() if value is not None}
     if not given:
         return path
     from urllib.parse import urlencode
 
-    return f"{path}?{urlencode(given)}"
+    try:
+        return f"{path}?{urlencode(given)}"
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{error.object!a} is not valid UTF-8.", fix="Use other characters.") from error
 
 
 def _host_and_port(address: str, scheme: str, rest: str) -> tuple[str, int | None]:

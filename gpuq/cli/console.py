@@ -116,14 +116,16 @@ def bar(fraction: float | None, length: int) -> str:
 
 
 def terminal_width() -> int:
-    """Columns to write for: $COLUMNS, else the terminal's, else 80; at least 40."""
+    """Columns to write for: $COLUMNS, else the terminal's, also where stdout is a pipe to a pager, else 80; at least 40."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return max(40, int(columns))
-    try:
-        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
-    except (OSError, ValueError):
-        return 80
+    for stream in (sys.stdout, sys.stderr, sys.stdin):
+        try:
+            return max(40, os.get_terminal_size(stream.fileno()).columns)
+        except (AttributeError, OSError, ValueError):  # it is closed, or no terminal
+            continue
+    return 80
 
 
 def coloured(no_color: bool = False) -> bool:

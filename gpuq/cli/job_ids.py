@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
 
 from gpuq import array
+from gpuq.cli.arguments import ONE_ID
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, NotFound
 
 _PAGE = 1000
-# So many of the user's jobs are searched for a name, the newest first: a record of years would take minutes.
+# `@~9999` is the oldest that can be named so.
 _MOST_SEARCHED = 10_000
+_LONGEST_PATTERN = 400
 _TASKS = re.compile(r"([0-9]{1,18})_(?:([0-9][0-9:-]*)|\[([0-9][0-9,: -]*)\])")
 _NUMBERS = re.compile(r"[0-9-]*")
 _COMMA = re.compile(r",(?![^\[]*\])")
@@ -45,6 +47,17 @@ class Jobs:
         return list(found)
 
     @property
+    def merged(self) -> list[int | list[int]]:
+        """The same ids in ascending order and as few items as there can be: single ids, and ranges, as the API takes them."""
+        found: list[list[int]] = []
+        for first, last in sorted(self.ranges):
+            if found and first <= found[-1][1] + 1:
+                found[-1][1] = max(last, found[-1][1])
+            else:
+                found.append([first, last])
+        return [first if first == last else [first, last] for first, last in found]
+
+    @property
     def single_ids(self) -> list[int]:
         """Those ids that are not of an array that was named as a whole."""
         whole = [self.arrays[one] for one in self.whole]
@@ -62,7 +75,7 @@ class Jobs:
         if len(ids) == 1:
             return ids[0]
         if self.array is None:
-            raise BadInput(f"{len(ids)} jobs are named, and this takes one.", fix="Give one id.")
+            raise BadInput(f"{len(ids):,} jobs are named, and this takes one.", fix=ONE_ID)
         raise BadInput(
             f"{self.array['id']} is an array of {len(ids):,} tasks, and this takes one job.",
             fix=f"Name a task: {self.label(ids[0])}.",
@@ -93,7 +106,7 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
     verbs that change jobs.
     """
     parts: list[Record | re.Match[str] | tuple[int, int]] = []
-    for text in (part.strip() for word in words for part in split(word)):
+    for text in _texts(client, words):
         if _NUMBERS.fullmatch(text):
             parts += parse_ranges([text])
         elif tasks := _TASKS.fullmatch(text):
@@ -114,6 +127,16 @@ def named(client: HttpClient, words: Sequence[str], *, only_one: bool = False) -
             last = first + arrays[first]["count"] - 1
         found.append((first, last))
     return Jobs(found, arrays, frozenset(whole))
+
+
+def _texts(client: HttpClient, words: Iterable[str]) -> Iterator[str]:
+    """The parts of the words between commas; a word with commas that is the name of a job, as `lr=1,bs=2`, is one part. An empty
+    part beside others is of a comma with a space behind it, as in `12, 13`."""
+    for word in words:
+        parts = [part.strip() for part in split(word)]
+        several = [part for part in parts if part] or parts[:1]
+        is_name = len(parts) > 1 and not all(map(reads_as_ids, several)) and _is_called(client, word.strip())
+        yield from [word.strip()] if is_name else several
 
 
 def split(word: str) -> list[str]:
@@ -175,32 +198,60 @@ def _nth(client: HttpClient, text: str) -> Record:
     for index, job in enumerate(_own(client, limit=min(_PAGE, place + 1))):
         if index == place:
             return job
-    raise NotFound(f"You have not submitted {place + 1} {'job' if place == 0 else 'jobs'}.")
+    if place == 0:
+        raise NotFound("You have not submitted a job yet.", fix="`gpuq submit train.py` queues one.")
+    raise NotFound(f"You have submitted fewer than {place + 1:,} jobs.")
 
 
 def _named(client: HttpClient, name: str, *, only_one: bool) -> Record:
     """The newest job or array of this name; one that has not ended goes before those that have."""
-    unfinished = [job for job in _own(client, state="waiting,active") if job["name"] == name]
-    newest = next((job for job in chain(unfinished, _own(client, state="ended")) if job["name"] == name), None)
-    if newest is None:
-        raise NotFound(
-            f"`{name}` is not a job id, and none of your jobs has this name.",
-            fix="`gpuq queue --all` lists ids and names; ids are written as 42, or as a range, 42-50.",
-        )
+    unfinished = _called(client, name, "waiting,active")
+    found = unfinished or _called(client, name, "ended")
+    if not found:
+        raise NotFound(f"`{name}` is not a job id, and none of your jobs has this name.", fix=_no_such_name(name))
     if only_one and len(unfinished) > 1:
         ids = ", ".join(str(job["id"]) for job in unfinished[:5])
         raise BadInput(
             f"{len(unfinished)} of your jobs that have not ended are called `{name}`: {ids}{', …' * (len(unfinished) > 5)}.",
             fix=f"Give the id, or --name '{name}' to mean all of them.",
         )
-    return newest
+    return found[0]
 
 
-def _own(client: HttpClient, *, state: str | None = None, limit: int = _PAGE) -> Iterator[Record]:
-    """The user's jobs and arrays, those in a group of states only if it is given, the newest first. Pages are of `limit`."""
+def _is_called(client: HttpClient, name: str) -> bool:
+    """Whether the user has a job of this name."""
+    return bool(_called(client, name, "waiting,active") or _called(client, name, "ended"))
+
+
+def _no_such_name(name: str) -> str:
+    if name == "all":
+        return "`gpuq queue --all` lists all; cancel, hold and release take --all, too, for all of your jobs."
+    if any(sign in name for sign in "*?["):
+        return f"`gpuq queue --name '{name}'` lists those that match; cancel, hold and release take --name, too."
+    return "`gpuq queue --all` lists ids and names; ids are written as 42, or as a range, 42-50."
+
+
+def _called(client: HttpClient, name: str, state: str) -> list[Record]:
+    """The user's jobs and arrays of this name, in a group of states, the newest first. Of an array that has another name those
+    tasks that have this one."""
+    pattern = re.sub(r"([*?[])", r"[\1]", name)
+    if len(pattern) > _LONGEST_PATTERN:
+        return []
+    own = partial(client.get, "/api/v1/jobs", owner="me", state=state, name=pattern, limit=_PAGE)
+    page: Record = own(tasks="together")
+    found: list[Record] = page["jobs"]
+    for one in page.get("arrays", ()):
+        found += [one] if one["name"] == name else own(array=one["id"])["jobs"]
+    # A gpuq of the previous release ignores `name`.
+    named = [one for one in found if one["name"] == name]
+    return sorted(named, key=lambda one: int(one["id"]), reverse=True)
+
+
+def _own(client: HttpClient, *, limit: int = _PAGE) -> Iterator[Record]:
+    """The user's jobs and arrays, the newest first. Pages are of `limit`."""
     after = None
     for _ in range(_MOST_SEARCHED // _PAGE):
-        page = client.get("/api/v1/jobs", owner="me", state=state, tasks="together", limit=limit, after=after)
+        page = client.get("/api/v1/jobs", owner="me", tasks="together", limit=limit, after=after)
         yield from sorted([*page["jobs"], *page.get("arrays", [])], key=lambda one: int(one["id"]), reverse=True)
         after = page["next"]
         if after is None:

@@ -38,7 +38,8 @@ _OPTIONS = {
 }
 _OF_VERBS = {
     ("logs", "--tail"): "`-n N`",
-    ("queue", "--watch"): "`gpuq top`",
+    **dict.fromkeys((("queue", name) for name in ("--watch", "-w", "-i", "-f")), "`gpuq top`"),
+    **dict.fromkeys((("queue", name) for name in ("-t", "--states")), "`--state STATE`"),
     ("queue", "-j"): "`gpuq queue ID`",
     ("queue", "--me"): "`--user me`, the default",
 }

@@ -18,6 +18,8 @@ _METRICS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("rate", "rate", fmt.rate),
     ("power", "power_watts", lambda value: fmt.watts(value) or fmt.UNKNOWN),
 )
+# Of the others nothing says what would be all of it.
+_FULL = {"utilization_pct": 100.0}
 
 
 def screen(series: Record, width: int) -> Iterator[str]:
@@ -31,7 +33,7 @@ def screen(series: Record, width: int) -> Iterator[str]:
         values = [_mean([point[name] for point in part if point[name] is not None]) for part in parts]
         known = [value for value in values if value is not None]
         if known:
-            yield f"  {label:<{_LABEL}}{line(values)}  {text(min(known))} to {text(max(known))}"
+            yield f"  {label:<{_LABEL}}{line(values, _FULL.get(name))}  {text(min(known))} to {text(max(known))}"
     partners = [max((len(point["partners"]) for point in part), default=0) for part in parts]
     if any(partners):
         marks = "".join(str(min(count, 9)) if count else "·" for count in partners)
@@ -40,9 +42,9 @@ def screen(series: Record, width: int) -> Iterator[str]:
     yield f"  {'':<{_LABEL}}{first} to {last}"
 
 
-def line(values: Sequence[float | None]) -> str:
-    """A block for each value, from 0 to the greatest; a space for one that is unknown."""
-    most = max((value for value in values if value is not None), default=0.0) or 1.0
+def line(values: Sequence[float | None], full: float | None = None) -> str:
+    """A block for each value, from 0 to `full`, by default the greatest; a space for one that is unknown."""
+    most = full or max((value for value in values if value is not None), default=0.0) or 1.0
     blocks = (" " if value is None else _BLOCKS[min(7, max(0, int(8 * value / most)))] for value in values)
     return "".join(blocks)
 

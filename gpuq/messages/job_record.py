@@ -3,6 +3,7 @@ decides on (`Job`, made by `to_core`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar
@@ -78,6 +79,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
         """What the core decides on of what was submitted. All tasks of an array share it."""
         return msgspec.convert(self.submission, QueuedSubmission, from_attributes=True)
 
+    @cached_property
+    def listed(self) -> ListedRecord:
+        """What lists show of it. That of an array has its placeholders."""
+        return msgspec.convert(self, ListedRecord, from_attributes=True)
+
 
 class QueuedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a submission that the core decides on."""
@@ -120,7 +126,46 @@ class QueuedRecord(msgspec.Struct, frozen=True, kw_only=True):
     task: TaskOfArray | None = None
 
 
-Record = TypeVar("Record", JobRecord, QueuedRecord)
+class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Which snapshot a job runs in."""
+
+    key: str
+
+
+class ListedSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The part of a submission that lists show: without its environment and its script on standard input."""
+
+    command: tuple[str, ...]
+    name: str | None = None
+    project: str | None = None
+    priority: int = 0
+    share: Sharing = Sharing.AUTO
+    max_slowdown: float | None = None
+    gpus: int = 1
+    hosts: int = 1
+    time_limit_s: Annotated[float, Meta(le=MAX_DURATION_S)] | None = None
+    preemptible: bool = False
+    notify: tuple[str, ...] | None = None
+    after: tuple[str, ...] = ()
+    retry: tuple[str, ...] = ()
+    singleton: bool = False
+    begin_at: Annotated[float, Meta(le=MAX_MOMENT)] | None = None
+    snapshot: ListedSnapshot | None = None
+
+
+class ListedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What lists need of a `JobRecord`, which may have a megabyte: what they show, and what forecasts are made from."""
+
+    submission: ListedSubmission
+    owner: str
+    kind: str
+    signature: str
+    features: dict[str, Any]
+    submitted_at: float
+    task: TaskOfArray | None = None
+
+
+Record = TypeVar("Record", JobRecord, QueuedRecord, ListedRecord)
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 
 
@@ -140,17 +185,14 @@ def task_record(of: JobRecord, first: JobId, place: int) -> JobRecord:
     submission, wanted = of.submission, of.submission.array
     assert wanted is not None, f"job {first} is no array"
     task = _task(wanted, first, place)
-    values = _values(task)
     kind, signature, features = _described(of, place)
     return msgspec.structs.replace(
         of,
         submission=msgspec.structs.replace(
             submission,
             array=None,
-            command=tuple(array.filled(word, values) for word in submission.command),
-            name=None if submission.name is None else array.filled(submission.name, values),
             env={**submission.env, **task.params, **_variables(submission.env, wanted, task)},
-            after=tuple(map(str, dependency.of_task(submission.after, place))),
+            **_filled(submission, _values(task), place),
         ),
         kind=kind,
         signature=signature,
@@ -168,6 +210,12 @@ def task_name(of: JobRecord, first: JobId, place: int) -> str | None:
     return None if name is None else array.filled(name, _values(_task(wanted, first, place)))
 
 
+def task_kind(of: JobRecord, place: int) -> str:
+    """The kind in `task_record` of the same, without the rest of it."""
+    number = of.variant_of[place] if of.variant_of else 0
+    return of.variants[number - 1].kind if number else of.kind
+
+
 def queued_task(of: JobRecord, first: JobId, place: int) -> QueuedRecord:
     """What the dispatcher needs of one task of the array `of`, as `task_record`."""
     wanted = of.submission.array
@@ -182,6 +230,31 @@ def queued_task(of: JobRecord, first: JobId, place: int) -> QueuedRecord:
         submitted_at=of.submitted_at,
         task=_task(wanted, first, place),
     )
+
+
+def listed_task(of: JobRecord, first: JobId, place: int) -> ListedRecord:
+    """What lists need of one task of the array `of`, as `task_record`."""
+    listed, wanted = of.listed, of.submission.array
+    assert wanted is not None, f"job {first} is no array"
+    task = _task(wanted, first, place)
+    kind, signature, features = _described(of, place)
+    return msgspec.structs.replace(
+        listed,
+        submission=msgspec.structs.replace(listed.submission, **_filled(of.submission, _values(task), place)),
+        kind=kind,
+        signature=signature,
+        features=features,
+        task=task,
+    )
+
+
+def _filled(submission: Submission, values: Mapping[str, str], place: int) -> dict[str, Any]:
+    """The fields of a submission that differ between the tasks of an array, besides the environment."""
+    return {
+        "command": tuple(array.filled(word, values) for word in submission.command),
+        "name": None if submission.name is None else array.filled(submission.name, values),
+        "after": tuple(map(str, dependency.of_task(submission.after, place))),
+    }
 
 
 def _task(wanted: ArrayTasks, first: JobId, place: int) -> TaskOfArray:

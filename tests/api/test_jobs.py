@@ -160,6 +160,35 @@ async def test_lists_filter_and_page(busy: Endpoint) -> None:
     assert seen == sorted(busy.store.job_rows, reverse=True)
 
 
+async def test_lists_are_filtered_by_name_kind_and_project(endpoint: Endpoint) -> None:
+    array = {"tasks": "5-7", "params": {"lr": ["1", "2", "3"]}}
+    bodies = [submission(name="run-1", project="vision"), submission(name="other", command=["./a"], project="text")]
+    for body in [*bodies, submission(command=["t", "{lr}"], name="run-{lr}", array=array)]:
+        assert (await endpoint.post("/api/v1/jobs", body))[0] == 201
+
+    async def ids(query: str) -> list[int]:
+        _, page = await endpoint.get(f"/api/v1/jobs?order=oldest&{query}")
+        return [one["id"] for one in (*page["jobs"], *page["arrays"])]
+
+    assert await ids("name=run-1") == [1, 3]
+    assert await ids("name=run-*&limit=1&after=3") == [4]
+    assert await ids("name=run-2&tasks=together") == await ids("name=run-%7Blr%7D&tasks=together") == [3]
+    assert await ids("name=run-*&tasks=together") == [1, 3]
+    assert await ids("kind=*./a*") == [2]
+    assert await ids("project=vis*") == [1]
+    assert await ids("name=none&kind=*&tasks=together") == []
+
+
+async def test_a_filter_with_a_typing_error_selects_nothing(endpoint: Endpoint) -> None:
+    await endpoint.post("/api/v1/jobs", submission())
+    status, answer = await endpoint.get("/api/v1/jobs?states=FAILED")
+    assert (status, answer["detail"]) == (422, "There is no parameter 'states' here. Did you mean `state`?")
+    assert "owner" in answer["hint"]
+    assert (await endpoint.get("/api/v1/jobs/1/logs?tail=5"))[0] == 422
+    async with endpoint.socket.get("/queue?from=a-mail") as page:
+        assert page.status == 200
+
+
 async def test_owner_me_is_the_caller(endpoint: Endpoint) -> None:
     await endpoint.post("/api/v1/jobs", submission())
     endpoint.store.job_rows[2] = row(2, record(time.time()), JobState.PENDING)

@@ -201,6 +201,13 @@ async def test_of_the_job_of_another_exactly_the_fields_that_are_no_secret_are_s
     check_summary("job", view, seen_view)
 
 
+async def test_lists_are_not_searched_for_names_and_kinds_of_others(shared: Shared) -> None:
+    job = await shared.submit(ANN, name="s3cret", project="s3cret")
+    for condition in ("name=s3*", "kind=*", "project=s3*"):
+        seen = [(await shared.get(uid, f"/api/v1/jobs?{condition}"))[1]["jobs"] for uid in (ANN, BOB)]
+        assert [[one["id"] for one in jobs] for jobs in seen] == [[job], []], condition
+
+
 async def test_output_and_events_are_for_those_who_see_the_job(shared: Shared) -> None:
     job = await shared.submit(ANN)
     assert (await shared.get(BOB, f"/api/v1/jobs/{job}/logs"))[0] == 403

@@ -207,6 +207,12 @@ def test_a_query_is_escaped(api: FakeApi) -> None:
     assert api.requests[0].query == {"state": "A&B=C", "flag": "1"}
 
 
+def test_a_word_that_is_no_utf8_is_refused_before_it_is_sent(gpuq: Command, api: FakeApi) -> None:
+    for words in (("show", b"\xff"), ("queue", "--name", b"\xff"), ("logs", "--grep", b"\xff", "3")):
+        done = gpuq(*words)
+        assert (done.code, "is not valid UTF-8" in done.err) == (2, True), done.err
+
+
 def test_an_error_without_a_problem_document_still_has_its_code(api: FakeApi) -> None:
     codes = {401: 5, 403: 5, 404: 3, 409: 6, 413: 2, 422: 2, 500: 1, 502: 1, 503: 4}
     with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:

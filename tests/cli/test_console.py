@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
+import sys
+import termios
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +36,18 @@ def test_the_queue_fits_and_keeps_ids_states_and_reasons(width: int) -> None:
     assert lines[5].endswith("FirstRunExclusive")
     assert lines[6].endswith("PredictedLoad")
     assert {line.index(" R") for line in lines[1:3]} == {lines[0].index(" ST")}
+
+
+def test_a_pipe_to_a_pager_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    controller, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 133, 0, 0))
+    with os.fdopen(controller, "wb"), os.fdopen(terminal, "w") as screen, (tmp_path / "pipe").open("w") as pipe:
+        for name, stream in (("stdin", None), ("stdout", pipe), ("stderr", screen)):
+            monkeypatch.setattr(sys, name, stream)
+        assert console.terminal_width() == 133
+        monkeypatch.setattr(sys, "stderr", pipe)
+        assert console.terminal_width() == 80
 
 
 def test_the_queue_at_80_columns() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ class Listing:
     def __init__(self, *jobs: tuple[int, str, str]) -> None:
         self.jobs = [{"id": number, "name": name, "state": state} for number, name, state in jobs]
         self.limits: list[int] = []
+        self.is_old = False
 
     def close(self) -> None:
         pass
@@ -26,10 +28,18 @@ class Listing:
         if path == "/api/v1/arrays":
             return {"arrays": [ARRAY] if "40" in query["ids"].split(",") else []}
         assert (path, query["owner"]) == ("/api/v1/jobs", "me")
-        ended = {None: (False, True), "waiting,active": (False,), "ended": (True,)}[query["state"]]
+        ended = {None: (False, True), "waiting,active": (False,), "ended": (True,)}[query.get("state")]
         jobs = [job for job in self.jobs if (job["state"] in ENDED) in ended]
         self.limits.append(query["limit"])
-        begin = query["after"] or 0
+        if "name" in query and not self.is_old:
+            named = [job for job in jobs if fnmatchcase(job["name"], query["name"])]
+            task = {"id": 41, "name": "best", "state": "PENDING"}
+            of_array = [task] * (query["name"] == "best" and False in ended)
+            if "array" in query:
+                return {"jobs": of_array, "next": None}
+            arrays = [ARRAY] * (bool(of_array) or (query["name"] == ARRAY["name"] and True in ended))
+            return {"jobs": named, "arrays": arrays, "next": None}
+        begin = query.get("after") or 0
         end = begin + min(2, query["limit"])
         return {"jobs": jobs[begin:end], "next": end if end < len(jobs) else None}
 
@@ -48,6 +58,7 @@ def ranges(*words: str, only_one: bool = False) -> list[tuple[int, int]]:
 
 def test_ids_are_numbers_ranges_and_lists() -> None:
     assert job_ids.several(SOME, ["42", "44-46", "1,2", "45"]) == [42, 44, 45, 46, 1, 2]
+    assert job_ids.several(SOME, ["42,", "44"]) == job_ids.several(SOME, ["42, 44"]) == [42, 44]
     assert ranges("3-900000,7") == [(3, 900_000), (7, 7)]
     assert job_ids.named(cast(HttpClient, None), ["3-9"]).ranges == [(3, 9)], "only a single number may be an array"
 
@@ -85,6 +96,44 @@ def test_a_name_is_its_newest_job_and_one_that_has_not_ended_goes_first() -> Non
     assert ranges("a,b", only_one=True) == [(6, 6), (9, 9)]
 
 
+def test_a_name_of_an_array_means_all_of_it_and_one_of_a_task_that_task() -> None:
+    whole = job_ids.named(SOME, ["sweep"])
+    assert (whole.ranges, whole.whole) == ([(40, 44)], {40})
+    task = job_ids.named(SOME, ["best"])
+    assert (task.ranges, task.whole) == ([(41, 41)], set())
+
+
+def test_a_name_may_have_commas() -> None:
+    sweep = client((5, "b", "PENDING"), (3, "lr=1,bs=2", "RUNNING"), (2, "a", "FAILED"))
+    assert job_ids.several(sweep, ["lr=1,bs=2"]) == job_ids.several(sweep, ["lr=1,bs=2 "]) == [3]
+    assert job_ids.several(sweep, ["a,b", "7,9"]) == [2, 5, 7, 9]
+    with pytest.raises(NotFound, match="`lr=1` is not a job id"):
+        job_ids.one(sweep, "lr=1,bs=3")
+
+
+def test_a_name_is_no_pattern() -> None:
+    starred = client((4, "b", "PENDING"), (3, "a*[1]", "PENDING"), (2, "ab1", "PENDING"))
+    assert job_ids.one(starred, "a*[1]") == 3
+    with pytest.raises(NotFound) as error:
+        job_ids.one(starred, "a*")
+    assert (
+        error.value.fix == "`gpuq queue --name 'a*'` lists those that match; cancel, hold and release take --name, too."
+    )
+    with pytest.raises(NotFound, match="`all` is not a job id") as error:
+        job_ids.one(starred, "all")
+    assert "--all" in (error.value.fix or "")
+    with pytest.raises(NotFound):
+        job_ids.one(starred, "[" * 200)
+
+
+def test_a_gpuq_of_the_previous_release_names_no_other_job() -> None:
+    old = Listing((4, "b", "PENDING"), (3, "a", "PENDING"))
+    old.is_old = True
+    assert job_ids.one(cast(HttpClient, old), "a") == 3
+    with pytest.raises(NotFound):
+        job_ids.one(cast(HttpClient, old), "c")
+
+
 def test_a_name_that_several_unfinished_jobs_have_is_refused_where_jobs_are_changed() -> None:
     twins = client((3, "a", "PENDING"), (2, "a", "RUNNING"))
     with pytest.raises(BadInput, match=r"2 of your jobs that have not ended are called `a`: 3, 2\."):
@@ -109,9 +158,20 @@ def test_no_more_is_asked_for_than_is_needed() -> None:
     assert [job_ids.one(cast(HttpClient, listing), word) for word in ("@", "@~1")] == [9, 7]
     assert listing.limits == [1, 2]
     many = Listing(*((number, f"n{number}", "COMPLETED") for number in range(30, 0, -1)))
-    assert job_ids.one(cast(HttpClient, many), "n11") == 11
-    with pytest.raises(NotFound):  # a record of years is not searched to its end
-        job_ids.one(cast(HttpClient, many), "n10")
+    assert job_ids.one(cast(HttpClient, many), "n10") == 10
+    assert len(many.limits) == 2, "those that have not ended, and those that have"
+
+
+def test_without_a_submission_the_error_says_how_to_make_one() -> None:
+    with pytest.raises(NotFound, match="You have not submitted a job yet") as error:
+        job_ids.one(client(), "@")
+    assert "gpuq submit" in (error.value.fix or "")
+    with pytest.raises(NotFound, match="You have submitted fewer than 3 jobs"):
+        job_ids.one(client((1, "a", "RUNNING")), "@~2")
+
+
+def test_the_api_gets_few_ranges() -> None:
+    assert job_ids.named(SOME, ["7-9", "1,2", "8-12", "14"]).merged == [[1, 2], [7, 12], 14]
 
 
 def test_a_verb_for_one_job_takes_no_range() -> None:

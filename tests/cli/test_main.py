@@ -246,7 +246,12 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
         (("submit", "--epochs", "3", "a.py"), "no option `--epochs`.\n"),
         (("logs", "--tail", "5", "3"), "Did you mean `-n N`?"),
         (("queue", "--watch"), "Did you mean `gpuq top`?"),
-        (("show", "1", "2"), "2 jobs are named, and this takes one.\n  Give one id."),
+        (("queue", "-w"), "Did you mean `gpuq top`?"),
+        (("queue", "-t", "F"), "Did you mean `--state STATE`?"),
+        (
+            ("explain", "1", "2"),
+            "2 jobs are named, and this takes one.\n  Give one id; `gpuq queue 42 43` lists several.",
+        ),
         (("submit", "--priorty", "1", "--", "true"), "Did you mean `--priority`?"),
         (("queue", "--surprise"), "unrecognized arguments: --surprise.\n"),
         (("queue", "-Z"), "unrecognized arguments: -Z.\n"),

@@ -20,7 +20,12 @@ def test_a_line_goes_from_nothing_to_the_most() -> None:
 
 def test_a_gap_in_time_is_seen() -> None:
     first = next(iter(screen(series((0, 80.0), (10, 80.0), (21, 80.0), (29, 80.0), (70, 80.0), (80, 80.0)), 80)))
-    assert first.split(maxsplit=1)[1] == "████   ██  80% to 80%"
+    assert first.split(maxsplit=1)[1] == "▇▇▇▇   ▇▇  80% to 80%"
+
+
+def test_a_utilisation_of_nearly_nothing_is_low() -> None:
+    first = next(iter(screen(series((0, 0.0), (10, 0.4)), 80)))
+    assert first.split(maxsplit=1)[1] == "▁▁  0% to 0%"
 
 
 def test_many_points_fit_into_the_terminal() -> None:

@@ -71,7 +71,7 @@ def test_waiting_jobs_are_in_start_order_and_held_ones_last(gpuq: Command, api: 
 def test_queue_takes_states_by_code(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
     done = gpuq("queue", "-s", "f,TIMEOUT")
-    assert (done.code, done.out, done.err) == (0, "", "No jobs.\n")
+    assert (done.code, done.out, done.err) == (0, "", "No such jobs.\n")
     assert api.requests[0].query["state"] == "FAILED,TIMEOUT"
     assert gpuq("queue", "-s", "ASLEEP").code == 2
 
@@ -176,6 +176,22 @@ def test_control_verbs_send_the_conditions(
     done = gpuq("hold", *words, "--dry-run")
     assert (done.code, done.err) == (0, "Would hold 1 job: 1 waiting.\n")
     assert [request.body for request in api.requests] == [{"where": where, "dry_run": True}]
+
+
+def test_more_ids_than_one_request_takes_are_several(gpuq: Command, api: FakeApi) -> None:
+    some = [
+        answered("cancel", jobs={"HELD": [1]}, now={"CANCELLED": [1]}, missing=[[3, 3]]),
+        answered("cancel", jobs={"HELD": [20_001]}, now={"CANCELLED": [20_001]}, missing=[[20_003, 20_003]]),
+    ]
+    for answer, ids in zip(some, ([5], [7]), strict=True):
+        answer["refused"] = [{"state": "FAILED", "ids": ids, "why": "has already ended"}]
+    api.on("POST", "/api/v1/jobs/cancel", *some)
+    done = gpuq("cancel", "--json", ",".join(map(str, range(1, 20_006, 2))))
+    sent = [request.body["where"]["ids"] for request in api.requests]
+    assert ([len(ids) for ids in sent], sent[1]) == ([10_000, 3], [20_001, 20_003, 20_005])
+    assert done.code == 6
+    assert (done.json["jobs"], done.json["missing"]) == ({"HELD": [1, 20_001]}, [[3, 3], [20_003, 20_003]])
+    assert [(one["state"], one["ids"]) for one in done.json["refused"]] == [("FAILED", [5, 7])]
 
 
 def test_control_verbs_without_a_choice_do_nothing(gpuq: Command, api: FakeApi) -> None:

@@ -83,7 +83,7 @@ def gpuq(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_shell_survives_the_api_and_the_worker_service_and_is_gone_back_to(site: Site) -> None:
     window = Window(site, "run", "--pty", "--name", "shell", "bash", "--norc")
-    window.until("is queued")
+    window.until("is queued. Enter, ~, d leaves its terminal")
     window.type("echo began-$((40 + 2))\r")
     window.until("began-42")
     job = site.get("/api/v1/jobs")[1]["jobs"][0]["id"]

@@ -15,7 +15,7 @@ from gpuq.core.state.job import JobId, JobState
 from gpuq.messages.job_record import JobRecord
 
 # The record of an array is some megabytes at most.
-_KEPT = 16
+KEPT = 16
 
 
 class ArrayRecords:
@@ -35,7 +35,7 @@ class ArrayRecords:
                 found[array] = record_of(array, text)
         with self._lock:
             self._kept = {**{array: one for array, one in self._kept.items() if array not in found}, **found}
-            for array in list(self._kept)[:-_KEPT]:
+            for array in list(self._kept)[:-KEPT]:
                 del self._kept[array]
         return found
 

@@ -20,7 +20,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota
-from gpuq.messages.job_record import JobRecord, QueuedRecord
+from gpuq.messages.job_record import JobRecord, ListedRecord, QueuedRecord
 from gpuq.messages.outcome import AttemptOutcome
 
 LEASE_S = 30.0
@@ -57,6 +57,21 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     id: JobId
     record: JobRecord
+    state: JobState
+    state_since: float
+    attempt: int
+    alone: bool
+    cancel_requested: bool
+    verdict: dict[str, Any] | None
+    reason: str | None
+    waits: Waits = NO_WAITS
+
+
+class LineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One job as lists show it; the fields are as in `JobRow`."""
+
+    id: JobId
+    record: ListedRecord
     state: JobState
     state_since: float
     attempt: int
@@ -287,6 +302,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     project: str | None = None
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether names, kinds or projects decide."""
+        return not (self.name is None and self.kind is None and self.project is None)
+
     def matches(self, name: str | None, kind: str, project: str | None) -> bool:
         """Whether these match the patterns."""
         pairs = ((self.name, name), (self.kind, kind), (self.project, project))
@@ -296,11 +316,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 class Conditions(TypedDict, total=False):
     """The conditions of a list of jobs or arrays, all of which a row must meet. One that is left out or None is no condition.
 
-    `after` is the last id of the page before; with `newest_first` the next page has lower ids."""
+    `name`, `kind` and `project` are shell patterns. `after` is the last id of the page before; with `newest_first` the next page
+    has lower ids."""
 
     ids: Sequence[JobId] | None
     states: Sequence[JobState] | None
     owner: str | None
+    name: str | None
+    kind: str | None
     project: str | None
     after: JobId | None
     limit: int | None
@@ -475,8 +498,15 @@ class Store(Claims, Protocol):
         are given."""
         ...
 
+    def lines(
+        self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
+    ) -> list[LineRow]:
+        """The same, as lists show them: without reading the rest of what was submitted."""
+        ...
+
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
-        """Arrays that meet the conditions, by id; `states`: at least one of its tasks is in one of these."""
+        """Arrays that meet the conditions, by id; `states`, `name` and `kind`: at least one of its tasks meets all of them.
+        `name` may also match that of the array, with the placeholders in it."""
         ...
 
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:

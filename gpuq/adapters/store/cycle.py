@@ -122,9 +122,9 @@ def _forget(connection: Connection, forgotten: Sequence[str]) -> None:
             connection.execute(delete(table).where(table.c.host == host))
 
 
-def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Slices of at most CHUNK values, for one statement each."""
-    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))
+def chunks(values: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+    """Slices of at most `size` values, for one statement each."""
+    return (values[start : start + size] for start in range(0, len(values), size))
 
 
 def _edit(connection: Connection, edited: Sequence[tuple[JobId, JobEdit]]) -> None:

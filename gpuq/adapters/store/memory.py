@@ -32,6 +32,7 @@ from gpuq.adapters.store.contract import (
     JobRow,
     JoinedHost,
     Leader,
+    LineRow,
     NameLease,
     QueuedJob,
     Request,
@@ -175,7 +176,7 @@ class MemoryStore(Store):
     def jobs(self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]) -> list[JobRow]:
         with self._lock:
             ids, states, after = conditions.get("ids"), conditions.get("states"), conditions.get("after")
-            owner, project = conditions.get("owner"), conditions.get("project")
+            owner, patterns = conditions.get("owner"), _patterns(conditions)
             newest_first = conditions.get("newest_first", False)
             rows = self.job_rows
             wanted = rows.keys() if ids is None else rows.keys() & set(ids)
@@ -184,21 +185,42 @@ class MemoryStore(Store):
                 for job in sorted(wanted, reverse=newest_first)
                 if (states is None or rows[job].state in states)
                 and (owner is None or rows[job].record.owner == owner)
-                and (project is None or rows[job].record.submission.project == project)
+                and _matches(rows[job].record, patterns)
                 and (after is None or (job < after if newest_first else job > after))
                 and (tasks or rows[job].record.task is None)
                 and (array is None or ((task := rows[job].record.task) is not None and task.array == array))
             ]
             return found[: conditions.get("limit")]
 
+    def lines(
+        self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
+    ) -> list[LineRow]:
+        rows = self.jobs(tasks=tasks, array=array, **conditions)
+        return [msgspec.convert(row, LineRow, from_attributes=True) for row in rows]
+
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
         with self._lock:
-            ids, states = conditions.get("ids"), conditions.get("states")
+            ids = conditions.get("ids")
             arrays = [array for array in self.array_rows if ids is None or array in ids]
-            of_first_jobs: Conditions = {**conditions, "ids": arrays, "states": None, "limit": None}
+            of_first_jobs: Conditions = {
+                "ids": arrays,
+                "owner": conditions.get("owner"),
+                "after": conditions.get("after"),
+                "newest_first": conditions.get("newest_first", False),
+            }
             found = [self._array(row.id) for row in self.jobs(**of_first_jobs)]
-            wanted = [one for one in found if states is None or not one.states.keys().isdisjoint(states)]
-            return wanted[: conditions.get("limit")]
+            return [one for one in found if self._is_wanted(one, conditions)][: conditions.get("limit")]
+
+    def _is_wanted(self, array: ArrayRow, conditions: Conditions) -> bool:
+        """Whether one of its tasks meets states and patterns; its own name counts for each of them."""
+        states, wanted = conditions.get("states"), _patterns(conditions)
+        tasks = [self.job_rows[JobId(job)] for job in range(array.id, array.id + array.record.job_count)]
+        in_states = [task for task in tasks if states is None or task.state in states]
+        if any(_matches(task.record, wanted) for task in in_states):
+            return True
+        own = structs.replace(wanted, name=None)
+        named = Selection(name=wanted.name).matches(array.record.submission.name, "", None)
+        return bool(in_states) and named and any(_matches(task.record, own) for task in tasks)
 
     def _array(self, array: JobId) -> ArrayRow:
         record = self.array_rows[array]
@@ -582,14 +604,23 @@ def _job_row(job: Job, record: JobRecord, verdict: Any, reason: str | None) -> J
     )
 
 
+def _patterns(conditions: Conditions) -> Selection:
+    """The patterns of the conditions."""
+    return Selection(name=conditions.get("name"), kind=conditions.get("kind"), project=conditions.get("project"))
+
+
+def _matches(record: JobRecord, wanted: Selection) -> bool:
+    """Whether a job matches the patterns."""
+    return wanted.matches(record.submission.name, record.kind, record.submission.project)
+
+
 def _is_selected(row: JobRow, wanted: Selection) -> bool:
     """Whether a job meets every condition."""
-    submitted = row.record.submission
     return (
         (wanted.ids is None or any(first <= row.id <= last for first, last in wanted.ids))
         and (wanted.states is None or row.state in wanted.states)
         and (wanted.owner is None or row.record.owner == wanted.owner)
-        and wanted.matches(submitted.name, row.record.kind, submitted.project)
+        and _matches(row.record, wanted)
     )
 
 

@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Row
+from sqlalchemy import Row, case, func, select
 
 from gpuq.adapters.store.contract import (
     NO_WAITS,
@@ -17,24 +17,36 @@ from gpuq.adapters.store.contract import (
     Chance,
     JobChange,
     JobRow,
+    LineRow,
     QueuedJob,
     Request,
     Run,
     Waits,
 )
-from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
+from gpuq.adapters.store.schema import attempts, chances, job_lines, job_records, jobs, requests
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import Failure
-from gpuq.messages.job_record import JobRecord, QueuedRecord, Record, edited, edited_fields, queued_task, task_record
+from gpuq.messages.job_record import (
+    JobRecord,
+    ListedRecord,
+    QueuedRecord,
+    Record,
+    edited,
+    edited_fields,
+    listed_task,
+    queued_task,
+    task_record,
+)
 from gpuq.messages.outcome import outcome_from_json
 from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT
 
 _RECORD = msgspec.json.Decoder(JobRecord)
 _QUEUED = msgspec.json.Decoder(QueuedRecord)
+_LISTED = msgspec.json.Decoder(ListedRecord)
 _KEPT_LENGTH = 16_384
 _WAITS = msgspec.json.Decoder(Waits)
 _EDIT = msgspec.json.Decoder(JobEdit)
@@ -48,6 +60,11 @@ JOB_STATE = ("state", "state_since", "attempt", "alone", "cancel_requested", "ve
 # A task of an array has no record of its own: it is made from that of its array.
 _OF_RECORD = (jobs.c.of_array, jobs.c.edits, job_records.c.record)
 JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), *_OF_RECORD)
+_LINE = select(job_lines.c.line).where(job_lines.c.job == jobs.c.id).scalar_subquery()
+_RECORD_AS_LINE = select(job_records.c.record).where(job_records.c.job == jobs.c.id).scalar_subquery()
+# Null for a task. Only of a job that an earlier gpuq wrote is the record read, which may have a megabyte.
+ITS_LINE = case((jobs.c.of_array.is_(None), func.coalesce(_LINE, _RECORD_AS_LINE))).label("line")
+LINE_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), jobs.c.of_array, jobs.c.edits, ITS_LINE)
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
 # The columns of a chance and of an attempt are named like the fields, but for an attempt's id and what is JSON as text.
 _PLAIN_CHANCE = tuple(name for name in Chance.__struct_fields__ if name != "beside")
@@ -175,6 +192,28 @@ def job_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> JobRow:
         reason=reason,
         waits=_waits_of(waits),
     )
+
+
+def line_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> LineRow:
+    """A job as lists show it, from its LINE_COLUMNS; `arrays` has the record of its array."""
+    job, state, since, attempt, alone, cancel_requested, verdict, reason, waits, array, edits, line = row
+    return LineRow(
+        id=job,
+        record=_edited(listed_record(job, line, array, arrays), edits),
+        state=JobState(state),
+        state_since=since,
+        attempt=attempt,
+        alone=alone,
+        cancel_requested=cancel_requested,
+        verdict=from_optional_json(verdict),
+        reason=reason,
+        waits=_waits_of(waits),
+    )
+
+
+def listed_record(job: JobId, line: str | None, array: JobId | None, arrays: Mapping[JobId, JobRecord]) -> ListedRecord:
+    """What lists show of a submission, from its ITS_LINE or the record of its array. Raises Failure if it cannot be read."""
+    return _decoded(job, line or "", _LISTED) if array is None else listed_task(arrays[array], array, job - array)
 
 
 def queued_job(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> QueuedJob:

@@ -7,10 +7,12 @@ A value that is filtered or sorted by has a column; the rest is JSON as text. So
 - `leadership` has one row, too: the dispatcher that leads, when it last renewed its lease, and what all dispatchers share.
 - `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
   jobs rewrites the small rows only.
+- `job_lines` has of each record what lists show, because a record with a script on standard input may have a megabyte. A job that
+  an earlier gpuq wrote has no row in it; then it is read from the record.
 - `jobs.name` is the name as it was submitted, empty for a job without one, so that a search reads no `job_records`. It is null
   where an earlier gpuq wrote the row; then the name is in the record alone.
 - `arrays` has what all tasks of an array have in common, and their parameters, in one record. The tasks are `count` jobs that are
-  numbered from `id` on; they have no row in `job_records`.
+  numbered from `id` on; they have no row in `job_records` and `job_lines`.
 - `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
   every entry names one job and is found by an index; a Hold may name thousands and is still one row.
 
@@ -23,7 +25,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0027"
+HEAD = "0028"
 """The schema revision of this gpuq. Revisions are numbers of four digits, each one higher than the one before."""
 
 OLDEST_GPUQ = "0005"
@@ -111,6 +113,13 @@ job_records = Table(
     metadata,
     Column("job", Number, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
     Column("record", Text, nullable=False),
+)
+
+job_lines = Table(
+    "job_lines",
+    metadata,
+    Column("job", Number, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
+    Column("line", Text, nullable=False),
 )
 
 attempts = Table(

@@ -7,13 +7,26 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 from msgspec import structs
-from sqlalchemy import ColumnElement, Select, between, case, exists, func, insert, or_, select, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    between,
+    case,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from gpuq.adapters.store import array_records, bookings, claims, cycle, joined, journal, leadership, quotas, submit
 from gpuq.adapters.store.array_records import ArrayRecords
@@ -30,6 +43,7 @@ from gpuq.adapters.store.contract import (
     JobRow,
     JoinedHost,
     Leader,
+    LineRow,
     MarkKind,
     NameLease,
     QueuedJob,
@@ -44,7 +58,9 @@ from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
     CHANCE_COLUMNS,
+    ITS_LINE,
     JOB_COLUMNS,
+    LINE_COLUMNS,
     REQUEST_COLUMNS,
     RUN_COLUMNS,
     arrays_of,
@@ -54,6 +70,7 @@ from gpuq.adapters.store.rows import (
     edit_of_row,
     from_json,
     job_row,
+    line_row,
     queued_job,
     request_row,
     run_row,
@@ -78,9 +95,10 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.core.state.quota import Quota
 from gpuq.errors import NotFound
-from gpuq.messages.job_record import JobRecord, task_record
+from gpuq.messages.job_record import JobRecord, task_kind, task_name
 
 _JOBS = select(*JOB_COLUMNS).outerjoin(job_records, job_records.c.job == jobs.c.id)
+_LINES = select(*LINE_COLUMNS)
 _TASKS = jobs.alias()
 _ATTEMPTS = select(*ATTEMPT_COLUMNS).order_by(attempts.c.job, attempts.c.number)
 _FINISHED = (
@@ -102,6 +120,9 @@ _MAX_ID = 2**63 - 1
 _KINDS = [kind.value for kind in MarkKind]
 # Old builds of SQLite take 999 values in one statement, and a range needs two.
 _RANGES = 400
+# So many names are looked through at a time.
+_SCANNED = 2000
+T = TypeVar("T")
 
 
 class _Submitted(msgspec.Struct):
@@ -109,16 +130,14 @@ class _Submitted(msgspec.Struct):
 
 
 class _Names(msgspec.Struct):
-    """The fields of a `JobRecord` that patterns are matched with. Decoding the whole record would take ten times as long."""
+    """The fields of a `ListedRecord` that patterns are matched with. Decoding the whole of it would take longer."""
 
     kind: str
     submission: _Submitted
 
 
 _NAMES = msgspec.json.Decoder(_Names)
-_ITS_RECORD = select(job_records.c.record).where(job_records.c.job == jobs.c.id).scalar_subquery()
-# A record is long: it is read for what the row does not say.
-_WHERE_UNNAMED = case((jobs.c.name.is_(None), _ITS_RECORD)).label("record")
+_ESCAPED_IN_JSON = re.compile(r'["\\\x00-\x1f]')
 _PLAIN_RUN = re.compile(r"[^*?\[\]]+")
 
 
@@ -159,33 +178,20 @@ class SqlStore(Store):
             bookings.cancel(connection, booking, by, at)
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
-        by_names = not (selection.name is None and selection.kind is None and selection.project is None)
-        query: Select[Any] = select(jobs.c.id, jobs.c.state)
+        by_names = selection.has_patterns
+        query: Select[Any] = select(*(_name_columns(selection) if by_names else (jobs.c.id, jobs.c.state)))
         if by_names:
-            record = _ITS_RECORD.label("record") if selection.kind is not None else _WHERE_UNNAMED
-            query = query.add_columns(jobs.c.of_array, jobs.c.edits, jobs.c.name, jobs.c.project, record)
-        if selection.name is not None:
-            query = query.where(_may_match(selection.name))
+            query = query.where(*_may_match(selection))
         if selection.owner is not None:
             query = query.where(jobs.c.owner == selection.owner)
         if selection.states is not None:
             query = query.where(jobs.c.state.in_([state.value for state in selection.states]))
         with self._database.reading() as connection:
-            rows = [
-                row
-                for condition in _in_ranges(selection.ids)
-                for row in connection.execute(query.where(*condition)).all()
+            rows: list[Any] = [
+                row for ids in _in_ranges(selection.ids) for row in connection.execute(query.where(*ids)).all()
             ]
             if by_names:
-                # Not by SQL alone: the two databases have different patterns, and kinds stand in the record's JSON.
-                by_kind = selection.kind is not None
-                of_records = [row for row in rows if by_kind or row.name is None]
-                records = self._arrays.read(connection, arrays_of(of_records))
-                rows = [
-                    row
-                    for row in rows
-                    if selection.matches(*_name_and_kind(row, records, by_kind=by_kind), row.project)
-                ]
+                rows = self._matching(connection, rows, selection)
         return {JobId(row.id): JobState(row.state) for row in sorted(rows, key=attrgetter("id"))}
 
     def job(self, job: JobId) -> JobRow | None:
@@ -193,32 +199,22 @@ class SqlStore(Store):
         return rows[0] if rows else None
 
     def jobs(self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]) -> list[JobRow]:
-        ids, states, limit = conditions.get("ids"), conditions.get("states"), conditions.get("limit")
-        where, order = _where(conditions), _in_order(conditions, jobs.c.id)
-        if not tasks:
-            where.append(jobs.c.of_array.is_(None))
-        if array is not None:
-            where.append(jobs.c.of_array == array)
-        if states is not None:
-            where.append(_in_states(states, where, order, limit))
-        query = _JOBS.where(*where).order_by(order)
-        if ids is None:
-            return self._jobs(query.limit(limit))
-        wanted = sorted({job for job in ids if _is_id(job)}, reverse=conditions.get("newest_first", False))
-        return self._jobs(*(query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)))[:limit]
+        return self._listed(_JOBS, job_row, _of_arrays(tasks, array), conditions)
+
+    def lines(
+        self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
+    ) -> list[LineRow]:
+        return self._listed(_LINES, line_row, _of_arrays(tasks, array), conditions)
 
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
-        # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
-        where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *_where(conditions))]
-        if (states := conditions.get("states")) is not None:
-            where.append(exists().where(_TASKS.c.of_array == arrays.c.id, _TASKS.c.state.in_(states)))
-        ids, limit, queries = conditions.get("ids"), conditions.get("limit"), [select(arrays.c.id).where(*where)]
-        if ids is not None:
-            wanted = sorted({job for job in ids if _is_id(job)}, reverse=conditions.get("newest_first", False))
-            queries = [queries[0].where(arrays.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)]
+        limit, states, wanted = conditions.get("limit"), conditions.get("states"), _patterns(conditions)
         with self._database.reading() as connection:
-            ordered = (query.order_by(_in_order(conditions, arrays.c.id)).limit(limit) for query in queries)
-            found = [row.id for query in ordered for row in connection.execute(query)][:limit]
+            found: list[JobId] = []
+            for ids in self._pages_of_arrays(connection, conditions):
+                found += self._of_names(connection, ids, states, wanted) if wanted.has_patterns else ids
+                if limit is not None and len(found) >= limit:
+                    break
+            found = found[:limit]
             records = self._arrays.read(connection, found)
             counts = array_records.count(connection, found)
         return [
@@ -231,6 +227,39 @@ class SqlStore(Store):
             for array in found
         ]
 
+    def _pages_of_arrays(self, connection: Connection, conditions: Conditions) -> Iterator[Sequence[JobId]]:
+        """The arrays that meet the conditions, but for patterns, in their order; with patterns beyond the limit, too."""
+        # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
+        where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *_where(conditions))]
+        if (states := conditions.get("states")) is not None:
+            where.append(exists().where(_TASKS.c.of_array == arrays.c.id, _TASKS.c.state.in_(states)))
+        query = select(arrays.c.id).where(*where).order_by(_in_order(conditions, arrays.c.id))
+        if not _patterns(conditions).has_patterns:
+            query = query.limit(conditions.get("limit"))
+        chunks = _chunks_of_ids(conditions)
+        for of_ids in [query] if chunks is None else [query.where(arrays.c.id.in_(chunk)) for chunk in chunks]:
+            yield from cycle.chunks([JobId(row.id) for row in connection.execute(of_ids)])
+
+    def _of_names(
+        self, connection: Connection, ids: Sequence[JobId], states: Sequence[JobState] | None, wanted: Selection
+    ) -> list[JobId]:
+        """Those of these arrays that match the patterns by their own name, or of which a task in these states does."""
+        matching: set[JobId] = set()
+        for some in cycle.chunks(ids, array_records.KEPT):
+            for array, record in self._arrays.read(connection, some).items():
+                kinds = {record.kind, *(variant.kind for variant in record.variants)}
+                asked = record.submission
+                if any(wanted.matches(asked.name, kind, asked.project) for kind in kinds):
+                    matching.add(array)
+        others = [array for array in ids if array not in matching]
+        tasks = select(*_name_columns(wanted)).where(*_may_match(wanted))
+        if states is not None:
+            tasks = tasks.where(jobs.c.state.in_(states))
+        for some in cycle.chunks(others):
+            rows = connection.execute(tasks.where(jobs.c.of_array.in_(some))).all()
+            matching |= {row.of_array for row in self._matching(connection, rows, wanted)}
+        return [array for array in ids if array in matching]
+
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
         columns = (jobs.c.owner, jobs.c.project, jobs.c.state)
         unended = sorted(state.value for state in JobState if state not in ENDED)
@@ -242,7 +271,7 @@ class SqlStore(Store):
         return {JobState(state): count for state, count in self._rows(query)}
 
     def labels(self, ids: Sequence[JobId]) -> dict[JobId, JobLabel]:
-        query = select(jobs.c.id, jobs.c.owner, jobs.c.of_array, jobs.c.edits, jobs.c.name, _WHERE_UNNAMED)
+        query = select(*_name_columns(Selection()), jobs.c.owner)
         wanted = sorted({job for job in ids if _is_id(job)})
         with self._database.reading() as connection:
             chunks = (query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted))
@@ -423,10 +452,38 @@ class SqlStore(Store):
     def close(self) -> None:
         self._database.close()
 
-    def _jobs(self, *queries: Select[Any]) -> list[JobRow]:
-        """The jobs that these queries of JOB_COLUMNS give."""
-        rows, records = self._with_arrays(*queries)
-        return [job_row(row, records) for row in rows]
+    def _listed(
+        self,
+        columns: Select[Any],
+        row_of: Callable[[Any, Mapping[JobId, JobRecord]], T],
+        where: Sequence[ColumnElement[bool]],
+        conditions: Conditions,
+    ) -> list[T]:
+        """The jobs that meet the conditions and `where`, of `columns`, by id."""
+        limit, wanted = conditions.get("limit"), _patterns(conditions)
+        with self._database.reading() as connection:
+            if wanted.has_patterns:
+                names = select(*_name_columns(wanted))
+                found: list[JobId] = []
+                while limit is None or len(found) < limit:
+                    page: Conditions = {**conditions, "limit": _SCANNED}
+                    rows = _rows_of(connection, names, [*where, *_may_match(wanted)], page)
+                    found += [row.id for row in self._matching(connection, rows, wanted)]
+                    if len(rows) < _SCANNED:
+                        break
+                    conditions = {**conditions, "after": rows[-1].id}
+                in_order = conditions.get("newest_first", False)
+                conditions, where = {"ids": found[:limit], "newest_first": in_order}, []
+            rows = _rows_of(connection, columns, where, conditions)
+            records = self._arrays.read(connection, arrays_of(rows))
+        return [row_of(row, records) for row in rows]
+
+    def _matching(self, connection: Connection, rows: Sequence[Any], wanted: Selection) -> list[Any]:
+        """Those of these rows of `_name_columns` that match the patterns. Not by SQL alone: the two databases have different
+        patterns, and kinds stand in JSON."""
+        by_kind = wanted.kind is not None
+        records = self._arrays.read(connection, arrays_of(row for row in rows if by_kind or row.name is None))
+        return [row for row in rows if wanted.matches(*_name_and_kind(row, records, by_kind=by_kind), row.project)]
 
     def _with_arrays(self, *queries: Select[Any]) -> tuple[list[Any], Mapping[JobId, JobRecord]]:
         """The rows that these queries give, in one transaction, and the records of the arrays of their jobs."""
@@ -445,12 +502,47 @@ def _is_id(job: int) -> bool:
     return 0 < job <= _MAX_ID
 
 
+def _of_arrays(tasks: bool, array: JobId | None) -> list[ColumnElement[bool]]:
+    """In SQL: no tasks of arrays unless `tasks`, and those of `array` only."""
+    where: list[ColumnElement[bool]] = [] if tasks else [jobs.c.of_array.is_(None)]
+    return where if array is None else [*where, jobs.c.of_array == array]
+
+
+def _rows_of(
+    connection: Connection, columns: Select[Any], also: Sequence[ColumnElement[bool]], conditions: Conditions
+) -> list[Any]:
+    """The jobs that meet the conditions, but for patterns, and `also`, in their order."""
+    states, limit = conditions.get("states"), conditions.get("limit")
+    where, order = [*_where(conditions), *also], _in_order(conditions, jobs.c.id)
+    if states is not None:
+        where.append(_in_states(states, where, order, limit))
+    query = columns.where(*where).order_by(order)
+    chunks = _chunks_of_ids(conditions)
+    if chunks is None:
+        return list(connection.execute(query.limit(limit)))
+    return [row for chunk in chunks for row in connection.execute(query.where(jobs.c.id.in_(chunk)))][:limit]
+
+
+def _chunks_of_ids(conditions: Conditions) -> list[Sequence[JobId]] | None:
+    """The ids of the conditions in their order, some for each statement; None where they name none."""
+    if (ids := conditions.get("ids")) is None:
+        return None
+    return list(cycle.chunks(sorted(filter(_is_id, set(ids)), reverse=conditions.get("newest_first", False))))
+
+
+def _patterns(conditions: Conditions) -> Selection:
+    """The patterns of the conditions. A project without a wildcard is none: a column has it."""
+    project = conditions.get("project")
+    is_pattern = project is not None and _PLAIN_RUN.fullmatch(project) is None
+    return Selection(name=conditions.get("name"), kind=conditions.get("kind"), project=project if is_pattern else None)
+
+
 def _where(conditions: Conditions) -> list[ColumnElement[bool]]:
     """In SQL, the conditions that jobs and arrays meet in the same way."""
     where = []
     if (owner := conditions.get("owner")) is not None:
         where.append(jobs.c.owner == owner)
-    if (project := conditions.get("project")) is not None:
+    if (project := conditions.get("project")) is not None and _patterns(conditions).project is None:
         where.append(jobs.c.project == project)
     if (after := conditions.get("after")) is not None:
         where.append(jobs.c.id < after if conditions.get("newest_first", False) else jobs.c.id > after)
@@ -461,21 +553,39 @@ def _in_order(conditions: Conditions, of: ColumnElement[int]) -> ColumnElement[i
     return of.desc() if conditions.get("newest_first", False) else of
 
 
-def _may_match(pattern: str) -> ColumnElement[bool]:
-    """True of each job whose name matches the pattern, and of some others: those with its longest run of plain characters."""
-    plain = max(_PLAIN_RUN.findall(pattern), key=len, default="") if "[" not in pattern else ""
-    return or_(jobs.c.name.contains(plain, autoescape=True), jobs.c.name.is_(None), jobs.c.edits.is_not(None))
+def _name_columns(wanted: Selection) -> tuple[ColumnElement[Any], ...]:
+    """What is needed of a job to match these patterns."""
+    # A line is long: it is read for what the row does not say.
+    line = ITS_LINE if wanted.kind is not None else case((jobs.c.name.is_(None), ITS_LINE)).label("line")
+    return jobs.c.id, jobs.c.state, jobs.c.of_array, jobs.c.edits, jobs.c.name, jobs.c.project, line
+
+
+def _may_match(wanted: Selection) -> list[ColumnElement[bool]]:
+    """True of each job that matches the patterns, and of some others: those with their longest runs of plain characters."""
+    where: list[ColumnElement[bool]] = []
+    if name := _longest_run(wanted.name):
+        named = jobs.c.name.contains(name, autoescape=True)
+        where.append(or_(named, jobs.c.name.is_(None), jobs.c.edits.is_not(None)))
+    kind = _longest_run(wanted.kind)
+    if kind and not _ESCAPED_IN_JSON.search(kind):
+        where.append(or_(ITS_LINE.element.contains(kind, autoescape=True), jobs.c.of_array.is_not(None)))
+    return where
+
+
+def _longest_run(pattern: str | None) -> str:
+    """The longest part of a pattern that stands for itself; empty for none."""
+    return max(_PLAIN_RUN.findall(pattern), key=len, default="") if pattern and "[" not in pattern else ""
 
 
 def _name_and_kind(row: Any, arrays: Mapping[JobId, JobRecord], *, by_kind: bool) -> tuple[str | None, str]:
     """The name of a job, and its kind; no kind unless `by_kind`."""
     name, kind = row.name, ""
-    if by_kind or name is None:
-        of: _Names | JobRecord = (
-            _NAMES.decode(row.record)
-            if row.of_array is None
-            else task_record(arrays[row.of_array], row.of_array, row.id - row.of_array)
-        )
+    if row.of_array is not None:
+        place = row.id - row.of_array
+        name = task_name(arrays[row.of_array], row.of_array, place) if name is None else name
+        kind = task_kind(arrays[row.of_array], place) if by_kind else ""
+    elif by_kind or name is None:
+        of = _NAMES.decode(row.line)
         name, kind = of.submission.name, of.kind
     if row.edits is not None:
         name = edit_of_row(row.edits).changes.get("name", name)

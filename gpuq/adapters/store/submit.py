@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from gpuq.adapters.store import quotas
 from gpuq.adapters.store.cycle import chunks
 from gpuq.adapters.store.rows import to_json, waits_value
-from gpuq.adapters.store.schema import arrays, job_records, jobs, numbers, requests
+from gpuq.adapters.store.schema import arrays, job_lines, job_records, jobs, numbers, requests
 from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput, NotFound
@@ -54,9 +54,12 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
         quotas.check(connection, new.values())
         connection.execute(update(numbers).values(last_job=last_job, last_request=last_request + len(new)))
         connection.execute(insert(jobs), [values for job, record in new.items() for values in _job_values(job, record)])
-        singles = [{"job": job, "record": to_json(record)} for job, record in new.items() if not record.is_array]
+        singles = {job: record for job, record in new.items() if not record.is_array}
         if singles:
-            connection.execute(insert(job_records), singles)
+            whole = [{"job": job, "record": to_json(record)} for job, record in singles.items()]
+            connection.execute(insert(job_records), whole)
+            lines = [{"job": job, "line": to_json(record.listed)} for job, record in singles.items()]
+            connection.execute(insert(job_lines), lines)
         many = [
             {"id": job, "count": record.job_count, "record": to_json(record)}
             for job, record in new.items()

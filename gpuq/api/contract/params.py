@@ -7,7 +7,8 @@ have `bodies.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -99,9 +100,9 @@ class ListQuery(msgspec.Struct, frozen=True):
     owner: Annotated[
         str, Meta(max_length=200, pattern=NO_NUL, description="`me`, `all` (the default) or a user's name.")
     ] = "all"
-    project: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="Only this project's.")] | UnsetType = (
-        UNSET
-    )
+    name: Pattern | UnsetType = UNSET
+    kind: Pattern | UnsetType = UNSET
+    project: Pattern | UnsetType = UNSET
     ids: Annotated[list[Id], Meta(max_length=1000, description="Only these jobs.")] = []
     array: Annotated[int, Meta(ge=1, le=MAX_ID, description="Only the tasks of this array.")] | UnsetType = UNSET
     tasks: Annotated[
@@ -127,7 +128,10 @@ class ArraysQuery(msgspec.Struct, frozen=True):
 class QueuePageQuery(msgspec.Struct, frozen=True):
     """Which jobs the page of the queue lists."""
 
-    show: Annotated[Literal["waiting", "running", "ended"], Meta(description="Jobs in which states.")] = "waiting"
+    show: Annotated[
+        Literal["waiting", "running", "ended", "failed"],
+        Meta(description="Jobs in which states; `failed` ended neither completed nor cancelled."),
+    ] = "waiting"
     name: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="A part of the name, or a pattern.")] = ""
     owner: Annotated[str, Meta(max_length=200, pattern=NO_NUL, description="Only this user's; `me` is the caller.")] = (
         ""
@@ -303,7 +307,10 @@ def shown(text: str) -> str:
 
 
 def query(request: web.Request, cls: type[Parameters]) -> Parameters:
-    """The query parameters that `cls` names; others are ignored. Raises BadInput."""
+    """The query parameters that `cls` names. Raises BadInput, in the API also for others: a list whose filter has a typing error
+    would have every job. An address of a page is typed and kept by people, so there others are ignored."""
+    if request.path.startswith("/api/"):
+        _refuse_unknown(request.query, parameter_schemas(cls))
     return _parameters(request.query, cls)
 
 
@@ -315,6 +322,14 @@ def headers(request: web.Request, cls: type[Parameters]) -> Parameters:
 def given(value: T | UnsetType) -> T | None:
     """The value, None for a parameter that was not given."""
     return None if value is UNSET else value
+
+
+def _refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f" Did you mean `{near[0]}`?" if near else ""
+            raise BadInput(f"There is no parameter {shown(name)} here.{meant}", fix=f"There are {', '.join(known)}.")
 
 
 def _parameters(texts: MultiMapping[str], cls: type[Parameters]) -> Parameters:

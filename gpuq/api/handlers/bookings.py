@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.adapters.store.contract import AttemptRow, LineRow, Store
 from gpuq.api.context import context_of, reply
 from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import BookingView, StayingJob
@@ -88,14 +88,14 @@ async def cancel(request: web.Request) -> web.Response:
     return reply(_view(booking, names, [], now))
 
 
-def _read(store: Store, now: float) -> tuple[list[Booking], dict[JobId, JobRow], list[AttemptRow]]:
+def _read(store: Store, now: float) -> tuple[list[Booking], dict[JobId, LineRow], list[AttemptRow]]:
     """The bookings, and what runs, with its jobs. Blocks."""
     attempts = store.live_attempts()
-    jobs = store.jobs(ids=sorted({attempt.job for attempt in attempts})) if attempts else []
+    jobs = store.lines(ids=sorted({attempt.job for attempt in attempts})) if attempts else []
     return store.bookings(since=now), {row.id: row for row in jobs}, attempts
 
 
-def _staying(booking: Booking, jobs: dict[JobId, JobRow], attempts: Iterable[AttemptRow]) -> Iterator[StayingJob]:
+def _staying(booking: Booking, jobs: dict[JobId, LineRow], attempts: Iterable[AttemptRow]) -> Iterator[StayingJob]:
     """The jobs of others on its devices that are not known to end before it begins."""
     for attempt in attempts:
         row = jobs.get(attempt.job)

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from msgspec.structs import replace
 
-from gpuq.adapters.store.contract import ArrayRow, AttemptRow, JobRow, Store
+from gpuq.adapters.store.contract import ArrayRow, AttemptRow, JobRow, LineRow, Store
 from gpuq.api import views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
@@ -32,14 +32,15 @@ async def jobs(request: web.Request) -> web.Response:
     context = context_of(request)
     query = params.query(request, params.ListQuery)
     caller = caller_of(request)
-    owner, project = params.owner(query.owner, caller), params.given(query.project)
-    if project is not None and not visibility.sees_all(request):
-        owner = caller.user  # the projects of others' jobs are not shown
+    owner = params.owner(query.owner, caller)
+    patterns = {name: params.given(getattr(query, name)) for name in ("name", "kind", "project")}
+    if any(value is not None for value in patterns.values()) and not visibility.sees_all(request):
+        owner = caller.user  # those of others' jobs are not shown
     filters = {
         "ids": query.ids or None,
         "states": params.states(query.state),
         "owner": owner,
-        "project": project,
+        **patterns,
         "after": params.given(query.after),
         "limit": query.limit + 1,  # one more, to see whether there is a next page
         "newest_first": query.order == "newest",
@@ -79,7 +80,7 @@ async def arrays(request: web.Request) -> web.Response:
 
 def _array_lines(
     request: web.Request,
-    arrays: Iterable[tuple[ArrayRow, JobRow | None]],
+    arrays: Iterable[tuple[ArrayRow, LineRow | None]],
     live: Live,
     names: DeviceNames,
     places: Mapping[JobId, int],
@@ -91,7 +92,7 @@ def _array_lines(
     return [visibility.array(request, replace(line, dispatcher=live.dispatcher)) for line in lines]
 
 
-async def _places(context: ApiContext, rows: Iterable[JobRow]) -> dict[JobId, int]:
+async def _places(context: ApiContext, rows: Iterable[LineRow]) -> dict[JobId, int]:
     """The positions of those of these jobs that wait."""
     pending = {row.id for row in rows if row.state is JobState.PENDING}
     if not pending:
@@ -140,7 +141,9 @@ async def explain(request: web.Request) -> web.Response:
     )
 
 
-async def _forecasts(context: ApiContext, rows: Sequence[JobRow], within_s: float) -> dict[str, dict[str, Any]]:
+async def _forecasts(
+    context: ApiContext, rows: Sequence[JobRow | LineRow], within_s: float
+) -> dict[str, dict[str, Any]]:
     """Signature -> the current forecast, of the waiting jobs among `rows`. None of them where that takes longer, as while others
     analyse: the jobs are known without."""
     waiting = [row.record for row in rows if row.state in WAITING]
@@ -197,17 +200,17 @@ def by_job(attempts: Iterable[AttemptRow]) -> dict[JobId, list[AttemptRow]]:
     return found
 
 
-def arrays_page(store: Store, filters: dict[str, Any]) -> list[tuple[ArrayRow, JobRow | None]]:
+def arrays_page(store: Store, filters: dict[str, Any]) -> list[tuple[ArrayRow, LineRow | None]]:
     """Arrays, each with its first task that waits, of which pending ones go before held ones. Blocks."""
     found = store.arrays(**filters)
     waiting = {row.id: row.first.get(JobState.PENDING, row.first.get(JobState.HELD, JobId(0))) for row in found}
-    rows = {row.id: row for row in store.jobs(ids=list(waiting.values()))} if found else {}
+    rows = {row.id: row for row in store.lines(ids=list(waiting.values()))} if found else {}
     return [(row, rows.get(waiting[row.id])) for row in found]
 
 
-def jobs_page(store: Store, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, list[AttemptRow]]]:
+def jobs_page(store: Store, filters: dict[str, Any]) -> tuple[list[LineRow], dict[JobId, list[AttemptRow]]]:
     """Jobs and the attempts of their last starts. Blocks."""
-    rows = store.jobs(**filters)
+    rows = store.lines(**filters)
     started = [row for row in rows if row.state not in WAITING and row.attempt]
     attempts = by_job(store.attempts(*(row.id for row in started)))
     return rows, {row.id: views.last_start(row, attempts.get(row.id, ())) for row in started}

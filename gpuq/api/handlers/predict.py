@@ -277,7 +277,7 @@ def _occupied_now(
     if not busy:
         return []
     rows = {AttemptId(row.job, row.number): row for row in context.store.live_attempts()}
-    jobs = {row.id: row for row in context.store.jobs(ids=[attempt.job for attempt in rows])}
+    labels = context.store.labels([attempt.job for attempt in rows])
     found = []
     for device in sorted(busy, key=lambda one: (len(one.residents), one.utilization_pct or 0.0))[:_MOST_DEVICES]:
         ids = [AttemptId(JobId(resident.job), resident.attempt) for resident in device.residents]
@@ -288,9 +288,7 @@ def _occupied_now(
             _as_now(decoded(launch, Attempt), resident)
             for launch, resident in zip(launches, device.residents, strict=True)
         ]
-        names: dict[int, str | None] = {
-            a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs
-        }
+        names: dict[int, str | None] = {a.id.job: labels[a.id.job].name for a in residents if a.id.job in labels}
         found.append(_OccupiedDevice(snapshot_of(device, residents), names))
     return found
 

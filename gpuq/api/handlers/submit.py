@@ -122,7 +122,7 @@ def _arrays_of(store: Store, after: Collection[Dependency | TaskByTask]) -> dict
     """By the first job of each dependency the array that it is, or that it is a task of where corresponding ones are meant."""
     in_array = {job: job for job in map(JobId, map(_first, after))}
     corresponding = [JobId(one.jobs[0]) for one in after if isinstance(one, TaskByTask)]
-    for row in store.jobs(ids=corresponding) if corresponding else ():
+    for row in store.lines(ids=corresponding) if corresponding else ():
         if row.record.task is not None:
             in_array[row.id] = row.record.task.array
     rows = {row.id: row for row in store.arrays(ids=sorted(set(in_array.values())))}

@@ -12,6 +12,7 @@ from functools import partial
 from aiohttp import web
 
 import gpuq
+from gpuq.adapters.store.contract import Selection
 from gpuq.api import metrics, views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params
@@ -64,8 +65,8 @@ async def queue(request: web.Request) -> web.Response:
     context = context_of(request)
     if order := await waiting_order(context):
         return reply(Queue(waiting=order, source="redis"))
-    rows = await context.read(context.store.jobs, states=[JobState.PENDING])
-    return reply(Queue(waiting=[row.id for row in rows], source="record"))
+    waiting = await context.read(context.store.select, Selection(states=(JobState.PENDING,)))
+    return reply(Queue(waiting=list(waiting), source="record"))
 
 
 async def openapi(request: web.Request) -> web.Response:

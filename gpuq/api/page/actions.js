@@ -15,8 +15,20 @@ export const idOf = (node, id) => {
 };
 
 export const jobs = (ids) => {
-  if (ids.length > 1) return `${ids.length} ${ids.some(Array.isArray) ? "jobs and arrays" : "jobs"}`;
-  return Array.isArray(ids[0]) ? `array ${ids[0][0]}` : `job ${ids[0]}`;
+  const size = ids.reduce((sum, id) => sum + (Array.isArray(id) ? id[1] - id[0] + 1 : 1), 0);
+  if (ids.length > 1) return ids.some(Array.isArray) ? `${ids.length} jobs and arrays, ${size} jobs in all` : `${size} jobs`;
+  return Array.isArray(ids[0]) ? `array ${ids[0][0]} of ${size} tasks` : `job ${ids[0]}`;
+};
+
+// As few ids and ranges as there can be: a request takes 10,000.
+const merged = (ids) => {
+  const found = [];
+  for (const [first, last] of ids.map((id) => (Array.isArray(id) ? [...id] : [id, id])).sort((one, other) => one[0] - other[0])) {
+    const before = found.at(-1);
+    if (before && first <= before[1] + 1) before[1] = Math.max(before[1], last);
+    else found.push([first, last]);
+  }
+  return found;
 };
 
 export const say = (text, undo) => {
@@ -78,7 +90,7 @@ const act = async (verb, ids, undoing = false) => {
   if (verb === "cancel" && !(await ask(verb, ids))) return;
   // An array means those of its tasks for which it is possible.
   const state = ids.some(Array.isArray) ? { state: POSSIBLE[verb] } : {};
-  const said = await send(`/api/v1/jobs/${verb}`, { where: { ids, ...state } });
+  const said = await send(`/api/v1/jobs/${verb}`, { where: { ids: merged(ids), ...state } });
   if (said) {
     const taken = Object.values(said.jobs).flat();
     const refused = said.refused.flatMap((one) => one.ids.map((id) => `Job ${id} ${one.why}.`));

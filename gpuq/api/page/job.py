@@ -117,13 +117,15 @@ def _partners(store: Store, view: JobView, last: AttemptView | None) -> list[Par
     if last is None or started is None or not ids:
         return []
     over = when(last.ended_at) or float("inf")
-    owners = {row.id: row.record.owner for row in store.jobs(ids=[JobId(one) for one in ids])}
+    labels = store.labels([JobId(one) for one in ids])
     found = []
     for one in ids:
         for attempt in store.attempts(JobId(one)):
             period = _together(attempt, last.devices, started, over)
             if period is not None:
-                found.append(Partner(one, attempt.number, owners.get(JobId(one), ""), *period))
+                found.append(
+                    Partner(one, attempt.number, labels[JobId(one)].owner if JobId(one) in labels else "", *period)
+                )
     return sorted(found, key=lambda partner: partner.start)
 
 
@@ -137,8 +139,8 @@ def _together(
 
 
 def _owners(store: Store) -> dict[int, str]:
-    ids = [attempt.job for attempt in store.live_attempts()]
-    return {int(row.id): row.record.owner for row in (store.jobs(ids=ids) if ids else [])}
+    labels = store.labels([attempt.job for attempt in store.live_attempts()])
+    return {int(job): label.owner for job, label in labels.items()}
 
 
 async def _log(context: ApiContext, view: JobView) -> tuple[str, int, str | None]:

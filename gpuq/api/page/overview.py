@@ -8,7 +8,7 @@ from itertools import groupby
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import JobRow
+from gpuq.adapters.store.contract import LineRow
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import DeviceView, ResidentView
@@ -84,11 +84,11 @@ async def overview(request: web.Request) -> web.Response:
 
 def _rows(
     context: ApiContext, names: DeviceNames, order: list[JobId]
-) -> tuple[list[JobRow], list[JobLine], dict[int, str]]:
+) -> tuple[list[LineRow], list[JobLine], dict[int, str]]:
     """(the first waiting jobs in the dispatcher's order, recently ended jobs, owners of running jobs). Blocks."""
     store = context.store
     rank = {job: index for index, job in enumerate(order)}
-    pending = store.jobs(states=[JobState.PENDING], **({"ids": order} if order else {"limit": _WAITING_SHOWN}))
+    pending = store.lines(states=[JobState.PENDING], **({"ids": order} if order else {"limit": _WAITING_SHOWN}))
     pending.sort(key=lambda row: (rank.get(row.id, len(rank)), row.id))
     ended, starts = jobs_page(store, {"states": sorted(ENDED), "limit": _RECENT_SHOWN, "newest_first": True})
     recent = [job_line(row, starts.get(row.id, ()), None, names) for row in ended]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Conditions, JobRow, Selection, Store
+from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Conditions, LineRow, Selection, Store
 from gpuq.api import views, visibility
 from gpuq.api.context import context_of
 from gpuq.api.contract import params
@@ -20,7 +20,7 @@ from gpuq.api.page.frame import page
 from gpuq.api.page.why import deciding_numbers
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
-from gpuq.messages.job_record import JobRecord
+from gpuq.messages.job_record import JobRecord, ListedRecord
 from gpuq.messages.live import LiveView
 from gpuq.messages.verdicts import title
 
@@ -28,7 +28,12 @@ PAGE = 100
 SORTED_UP_TO = 2000
 """Sorting by what only a job's row says takes all rows; beyond this number the place decides."""
 _BY_ROW = ("name", "owner", "priority")
-_STATES = {"waiting": WAITING, "running": ACTIVE, "ended": ENDED}
+_STATES = {
+    "waiting": WAITING,
+    "running": ACTIVE,
+    "ended": ENDED,
+    "failed": ENDED - {JobState.COMPLETED, JobState.CANCELLED},
+}
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,13 @@ async def queue(request: web.Request) -> web.Response:
     else:
         lines = [_row(request, row, found.last.get(row.id, ()), live.view, names) for row in found.rows]
     lines = [replace(line, array=_array_of(row, found.arrays)) for line, row in zip(lines, found.rows, strict=True)]
-    first = await context.read(context.store.jobs, ids=[JobId(job) for job in order[:1]])
+    first = await context.read(context.store.lines, ids=[JobId(job) for job in order[:1]])
     return await page(
         request,
         "queue",
         live,
         query=query,
+        over=_is_over(query),
         head=first[0].record.submission.priority if first else None,
         rows=lines,
         found=found,
@@ -72,7 +78,9 @@ async def queue(request: web.Request) -> web.Response:
     )
 
 
-def waiting_row(request: web.Request, row: JobRow, names: DeviceNames, place: int | None, live: LiveView | None) -> Row:
+def waiting_row(
+    request: web.Request, row: LineRow, names: DeviceNames, place: int | None, live: LiveView | None
+) -> Row:
     """A waiting job, with the rule and the numbers that keep it waiting."""
     line = visibility.job(request, views.job_line(row, (), None, names, place))
     start = views.job_start(live, row.id) if row.state is JobState.PENDING else None
@@ -88,7 +96,7 @@ def waiting_row(request: web.Request, row: JobRow, names: DeviceNames, place: in
 
 
 def _row(
-    request: web.Request, row: JobRow, last: Sequence[AttemptRow], live: LiveView | None, names: DeviceNames
+    request: web.Request, row: LineRow, last: Sequence[AttemptRow], live: LiveView | None, names: DeviceNames
 ) -> Row:
     line = visibility.job(request, views.job_line(row, last, live, names))
     return Row(line, None, line.reason or "", None, None)
@@ -102,6 +110,11 @@ def _selection(query: params.QueuePageQuery, caller: Caller, *, sees_all: bool) 
     return Selection(states=tuple(sorted(_STATES[query.show])), owner=owner, name=pattern if query.name else None)
 
 
+def _is_over(query: params.QueuePageQuery) -> bool:
+    """Whether the page lists jobs that have ended."""
+    return query.show in ("ended", "failed")
+
+
 @dataclass(frozen=True)
 class _Found:
     """The jobs of a page and their last attempts. `total` is how many there are, None where they are not counted, and `lines` the
@@ -109,7 +122,7 @@ class _Found:
     `by_place` whether there are too many to be sorted as wanted."""
 
     total: int | None
-    rows: list[JobRow]
+    rows: list[LineRow]
     last: dict[JobId, list[AttemptRow]]
     more: bool
     after: JobId | None = None
@@ -118,25 +131,27 @@ class _Found:
     arrays: dict[JobId, ArrayRow] = field(default_factory=dict)
 
 
-def _array_of(row: JobRow, arrays: Mapping[JobId, ArrayRow]) -> ArrayRow | None:
+def _array_of(row: LineRow, arrays: Mapping[JobId, ArrayRow]) -> ArrayRow | None:
     return None if row.record.task is None else arrays.get(row.record.task.array)
 
 
 def _look(store: Store, query: params.QueuePageQuery, selection: Selection, places: dict[int, int]) -> _Found:
     array = params.given(query.array)
-    if query.show == "ended" and not query.name and array is None:
+    if _is_over(query) and not query.name and array is None:
         return _look_at_ended(store, query, selection)
     of_array = store.arrays(ids=[JobId(array)]) if array is not None else []
     ranges = [(one.id, one.id + one.record.job_count - 1) for one in of_array]
     found = store.select(selection if array is None else msgspec.structs.replace(selection, ids=tuple(ranges)))
     arrays = [] if array is not None else store.arrays(states=selection.states, owner=selection.owner)
+    if query.name:
+        arrays = _whole(store, arrays, selection)
     ids = sorted(found, key=lambda job: (found[job] is JobState.HELD, places.get(job, len(places) + 1), job))
-    if query.sort in ("newest", "oldest") or (query.show == "ended" and query.sort == "place"):
+    if query.sort in ("newest", "oldest") or (_is_over(query) and query.sort == "place"):
         ids = sorted(found, reverse=query.sort != "oldest")
     ids = _one_of_each(ids, arrays)
     by_row = query.sort in _BY_ROW
     if by_row and 0 < len(ids) <= SORTED_UP_TO:
-        ids = [row.id for row in sorted(store.jobs(ids=ids), key=lambda row: _key(row.id, row.record, query.sort))]
+        ids = [row.id for row in sorted(store.lines(ids=ids), key=lambda row: _key(row.id, row.record, query.sort))]
     shown = ids[(query.page - 1) * PAGE : query.page * PAGE]
     if not shown:
         return _Found(len(found), [], {}, more=False)
@@ -152,6 +167,14 @@ def _look(store: Store, query: params.QueuePageQuery, selection: Selection, plac
         lines=len(ids),
         arrays={one.id: one for one in arrays},
     )
+
+
+def _whole(store: Store, arrays: Sequence[ArrayRow], selection: Selection) -> list[ArrayRow]:
+    """Those of which every task has a name that was searched for. A button on the line of an array is for all its tasks."""
+    ranges = tuple((one.id, one.id + one.record.job_count - 1) for one in arrays)
+    ids = list(store.select(msgspec.structs.replace(selection, ids=ranges, states=None)))
+    counts = (bisect_right(ids, last) - bisect_left(ids, first) for first, last in ranges)
+    return [one for one, count in zip(arrays, counts, strict=True) if count == one.record.job_count]
 
 
 def _one_of_each(ids: Sequence[JobId], arrays: Sequence[ArrayRow]) -> list[JobId]:
@@ -175,7 +198,7 @@ def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Select
         "limit": 1 + (SORTED_UP_TO if by_row and after is None else PAGE),
         "newest_first": newest_first,
     }
-    singles, arrays = store.jobs(tasks=False, **conditions), store.arrays(**conditions)
+    singles, arrays = store.lines(tasks=False, **conditions), store.arrays(**conditions)
     ids = sorted([*(row.id for row in singles), *(array.id for array in arrays)], reverse=newest_first)
     if is_sorted := by_row and after is None and len(ids) <= SORTED_UP_TO:
         records = {row.id: row.record for row in singles} | {array.id: array.record for array in arrays}
@@ -184,7 +207,8 @@ def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Select
     # A sorted page has no cursor.
     start = (query.page - 1) * PAGE if is_sorted else 0
     shown = ids[start : start + PAGE]
-    first = {one.id: min(job for state, job in one.first.items() if state in ENDED) for one in arrays}
+    shown_states = set(selection.states or ())
+    first = {one.id: min(job for state, job in one.first.items() if state in shown_states) for one in arrays}
     rank = {first.get(job, job): place for place, job in enumerate(shown)}
     rows, last = jobs_page(store, {"ids": list(rank)})
     rows.sort(key=lambda row: rank[row.id])
@@ -201,7 +225,7 @@ def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Select
     )
 
 
-def _key(job: JobId, record: JobRecord, sort: str) -> tuple[object, ...]:
+def _key(job: JobId, record: JobRecord | ListedRecord, sort: str) -> tuple[object, ...]:
     asked = record.submission
     if sort == "priority":
         return (-asked.priority, job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sized
 
 from gpuq.cli import console, job_ids
 from gpuq.cli.arguments import Parser, add_ids
@@ -11,6 +12,8 @@ from gpuq.errors import BadInput, Conflict, NotFound
 
 # Up to this many jobs get a line each. For more, a summary lists at most this many ids.
 _LINES = 10
+# The API takes so many ids and ranges in one request.
+MOST_IDS = 10_000
 _STATES = {"RUNNING": "running", "PENDING": "waiting", "HELD": "held", "STARTING": "starting", "COMPLETING": "stopping"}
 
 
@@ -33,7 +36,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     client = HttpClient.of(options)
     jobs = job_ids.named(client, options.ids, only_one=True)
     body = {"where": _where(verb, options, jobs), "dry_run": options.dry_run}
-    answer: Record = client.post(f"/api/v1/jobs/{verb}", body)
+    answer = requested(client, verb, body)
     drop_refused_tasks(answer, jobs)
     missing = sum(last - first + 1 for first, last in answer["missing"])
     refused = sum(len(one["ids"]) for one in answer["refused"])
@@ -51,6 +54,37 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     return max(Conflict.exit_code if refused else 0, NotFound.exit_code if missing else 0)
 
 
+def requested(client: HttpClient, verb: str, body: Record) -> Record:
+    """The answer to this request about many jobs; of more ids than one takes, the answers to several together."""
+    where = body["where"]
+    ids = where.get("ids", ())
+    parts = [ids[start : start + MOST_IDS] for start in range(0, len(ids), MOST_IDS)]
+    wheres = [{**where, "ids": part} for part in parts] or [where]
+    first, *others = (client.post(f"/api/v1/jobs/{verb}", {**body, "where": one}) for one in wheres)
+    answer: Record = first
+    for other in others:
+        for states in ("jobs", "now"):
+            for state, jobs in other[states].items():
+                answer[states].setdefault(state, []).extend(jobs)
+        for refused in other["refused"]:
+            same = next((one for one in answer["refused"] if one["state"] == refused["state"]), None)
+            if same is None:
+                answer["refused"].append(refused)
+            else:
+                same["ids"] += refused["ids"]
+        answer["missing"] += other["missing"]
+    return answer
+
+
+def check_one_request(ids: Sized) -> None:
+    """Raises BadInput for more ids and ranges than a request takes that is carried out for all of them or none."""
+    if len(ids) > MOST_IDS:
+        raise BadInput(
+            f"{len(ids):,} separate ids are named, and {MOST_IDS:,} is the limit for a change of all or none.",
+            fix="Name ranges, as 42-50, or change them in several parts.",
+        )
+
+
 def drop_refused_tasks(answer: Record, jobs: job_ids.Jobs) -> None:
     """Take out of `refused` the tasks of whole arrays of which others were not: who names an array means the rest of it."""
     done = {job for ids in answer["jobs"].values() for job in ids}
@@ -65,7 +99,7 @@ def _where(verb: str, options: argparse.Namespace, jobs: job_ids.Jobs) -> Record
     """The conditions for the API. Raises BadInput if there are none."""
     where: Record = {}
     if options.ids:
-        where["ids"] = [first if first == last else [first, last] for first, last in jobs.ranges]
+        where["ids"] = jobs.merged
     if options.state:
         from gpuq.cli.verbs.queue import parse_states
 
@@ -75,7 +109,7 @@ def _where(verb: str, options: argparse.Namespace, jobs: job_ids.Jobs) -> Record
             where[name] = getattr(options, name)
     if not where and not options.all and options.user is None:
         raise BadInput(
-            f"there is nothing to {verb}.", fix="Give job ids, or choose by --all, --state, --name or --user."
+            f"no jobs to {verb} are named.", fix="Give job ids, or choose by --all, --state, --name or --user."
         )
     if options.all and options.ids:
         raise BadInput("--all and job ids exclude each other.", fix="Leave one of them out.")

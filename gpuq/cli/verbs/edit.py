@@ -15,12 +15,14 @@ from gpuq.array import ranges
 from gpuq.cli import console, edits, job_ids, job_options
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
-from gpuq.cli.verbs.control import drop_refused_tasks
-from gpuq.cli.verbs.queue import newest, start_order
+from gpuq.cli.verbs.control import check_one_request, drop_refused_tasks
+from gpuq.cli.verbs.queue import start_order
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError
 
 # Up to this many jobs get a line each.
 _LINES = 10
+# So many of the waiting jobs are looked at, to find the first that still waits.
+_LOOKED_AT = 20
 MOST_PRIORITY = 1000
 _EPILOG = """\
 A value `default` takes back what the job was given: --time default. Without an
@@ -77,10 +79,15 @@ def _fixed(parser: Parser, words: list[str]) -> BadInput | None:
 
 def _above_the_first(client: HttpClient, ids: set[int]) -> int:
     """A priority above that of the first of the other jobs that wait. Raises Conflict where no other waits."""
-    others = [job for job in newest(client, "PENDING", {"owner": "all"}, None) if job["id"] not in ids]
-    if not others:
+    others = [job for job in client.get("/api/v1/queue")["waiting"] if job not in ids]
+    found: list[Record] = []
+    while others and not found:  # those that have started since then are left out
+        some, others = others[:_LOOKED_AT], others[_LOOKED_AT:]
+        of_some = {"ids": ",".join(map(str, some)), "state": "PENDING", "owner": "all", "limit": len(some)}
+        found = client.get("/api/v1/jobs", **of_some)["jobs"]
+    if not found:
         raise Conflict("No other job waits.", fix="It starts as soon as a device takes it; `gpuq explain` says more.")
-    first = min(others, key=start_order)
+    first = min(found, key=start_order)
     if first["priority"] >= MOST_PRIORITY:
         raise Conflict(
             f"Job {first['id']} waits with the highest priority, {MOST_PRIORITY}.",
@@ -91,6 +98,10 @@ def _above_the_first(client: HttpClient, ids: set[int]) -> int:
 
 def _in_editor(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs) -> int:
     """Change the values of one job in an editor. What was refused stays in its file."""
+    if len(jobs.ids) > 1:
+        raise BadInput(
+            "there is nothing to change.", fix="Name a value, as in --priority 5; the editor is for one job."
+        )
     job = client.get(f"/api/v1/jobs/{jobs.only}")
     if job["state"] not in ("PENDING", "HELD", "RUNNING"):
         raise Conflict(f"Job {jobs.label(jobs.only)} cannot be edited: it is {job['state']}.")
@@ -122,7 +133,8 @@ def _in_editor(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jo
 
 def _change(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs, edit: Record) -> int:
     """Request the edit, and print what became of it."""
-    where: Record = {"ids": [first if first == last else [first, last] for first, last in jobs.ranges]}
+    where: Record = {"ids": jobs.merged}
+    check_one_request(where["ids"])
     body = {"where": where, "edit": edit}
     if jobs.whole:
         # An array means those of its tasks that can be changed.
@@ -131,6 +143,9 @@ def _change(client: HttpClient, options: argparse.Namespace, jobs: job_ids.Jobs,
         refused = [job for one in look["refused"] for job in one["ids"]]
         meant = sorted([*refused, *(job for ids in look["jobs"].values() for job in ids)])
         where["ids"] = [*map(list, ranges(meant)), *look["missing"]]
+        if len(jobs.whole) == len(jobs.ranges) and look["jobs"]:
+            # Tasks that start or end before the request comes are those for which it is not possible.
+            where["state"] = list(look["jobs"])
     answer: Record = client.post("/api/v1/jobs/edit", {**body, "dry_run": options.dry_run})
     if options.json:
         console.print_json(answer)

@@ -59,31 +59,70 @@ def wait(
     note: Callable[[Record], object] = lambda _: None,
 ) -> list[Record] | None:
     """The jobs in the order of `ids`, once all have ended; None after `timeout_s`. Calls `note` with each as it ends."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    open_ids, ended, pause = list(ids), dict[int, Record](), 0.05
-    retry = retry or Retry()
-    while open_ids:
-        for job in retry(partial(jobs_of, client, tuple(open_ids))):
-            if settled(client, job):
-                ended[job["id"]] = job
-                note(job)
-        open_ids = [job_id for job_id in open_ids if job_id not in ended]
-        if not open_ids:
-            break
-        if deadline is not None and time.monotonic() >= deadline:
-            return None
-        time.sleep(pause if deadline is None else max(0.0, min(pause, deadline - time.monotonic())))
-        pause = min(1.0, pause * 1.5)
-    return [ended[job_id] for job_id in ids]
+    return Waiting(ids, retry, note)(client, timeout_s)
+
+
+class Waiting:
+    """Jobs that are waited for, at once or in several calls."""
+
+    def __init__(
+        self, ids: Sequence[int], retry: Retry | None = None, note: Callable[[Record], object] = lambda _: None
+    ) -> None:
+        self._ids, self._retry, self._note = list(ids), retry or Retry(), note
+        self._ended: dict[int, Record] = {}
+        self._all_exist = False
+
+    def __call__(self, client: HttpClient, timeout_s: float | None) -> list[Record] | None:
+        """The jobs in the order of their ids, once all have ended; None after `timeout_s`."""
+        deadline, pause = None if timeout_s is None else time.monotonic() + timeout_s, 0.05
+        while open_ids := tuple(job_id for job_id in self._ids if job_id not in self._ended):
+            look = _ended_of if self._all_exist else jobs_of
+            for job in _settled(client, self._retry(partial(look, client, open_ids)), self._retry):
+                self._ended[job["id"]] = job
+                self._note(job)
+            self._all_exist = True
+            if all(job_id in self._ended for job_id in open_ids):
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                return None
+            time.sleep(pause if deadline is None else max(0.0, min(pause, deadline - time.monotonic())))
+            pause = min(1.0, pause * 1.5)
+        return [self._ended[job_id] for job_id in self._ids]
+
+
+def _settled(client: HttpClient, jobs: Sequence[Record], retry: Retry) -> list[Record]:
+    """Those of these jobs that have ended and are not queued again. May wait a second to find out, once for all of them."""
+    ended = [job for job in jobs if job["state"] in ENDED]
+    unsure = [job["id"] for job in ended if job["state"] in MAY_REQUEUE]
+    if not unsure:
+        return ended
+    time.sleep(_COME_BACK_S)
+    now = {job["id"]: job for job in retry(partial(jobs_of, client, unsure))}
+    return [job for job in ended if _is_as(now.get(job["id"], job), job)]
+
+
+def _is_as(now: Record, before: Record) -> bool:
+    return bool(now["state"] == before["state"] and now["attempt"] == before["attempt"])
+
+
+def _ended_of(client: HttpClient, ids: Sequence[int]) -> list[Record]:
+    """Those of these jobs that have ended."""
+    return [job for chunk in _chunks(ids) for job in _list(client, chunk, state="ended")]
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[start : start + 500] for start in range(0, len(ids), 500))
+
+
+def _list(client: HttpClient, ids: Sequence[int], state: str | None = None) -> list[Record]:
+    found: Record = client.get("/api/v1/jobs", ids=",".join(map(str, ids)), owner="all", state=state, limit=len(ids))
+    listed: list[Record] = found["jobs"]
+    return listed
 
 
 def jobs_of(client: HttpClient, ids: Sequence[int]) -> list[Record]:
     """These jobs in any state, in the given order. Raises NotFound for the first that does not exist."""
-    found: dict[int, Record] = {}
-    for start in range(0, len(ids), 500):
-        chunk = ids[start : start + 500]
-        listed = client.get("/api/v1/jobs", ids=",".join(map(str, chunk)), owner="all", limit=len(chunk))
-        found.update((job["id"], job) for job in listed["jobs"])
+    found = {job["id"]: job for chunk in _chunks(ids) for job in _list(client, chunk)}
     missing = [job_id for job_id in ids if job_id not in found]
     if missing:
         raise NotFound(f"There is no job {missing[0]}.")
@@ -98,8 +137,7 @@ def settled(client: HttpClient, job: Record) -> bool:
         return True
     # It may wait again at once: this is its end only if it is still so a moment later.
     time.sleep(_COME_BACK_S)
-    again: Record = client.get(f"/api/v1/jobs/{job['id']}")
-    return bool(again["state"] == job["state"] and again["attempt"] == job["attempt"])
+    return _is_as(client.get(f"/api/v1/jobs/{job['id']}"), job)
 
 
 def follow(client: HttpClient, job_id: int, search: str | None = None) -> int:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from gpuq.cli import console, job_ids
-from gpuq.cli.arguments import Parser, add_id
+from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
 from gpuq.cli.verbs.submit import follow_or_leave
@@ -23,9 +23,11 @@ _LAST_TAIL_BYTES = 16 * 2**20
 def run(words: list[str]) -> int:
     """Print or follow a log."""
     parser = Parser(
-        "logs", "A job's output, stdout and stderr together.\n-f follows it; the exit code is then the job's."
+        "logs",
+        "A job's output, stdout and stderr together; of several each below its id.\n"
+        "-f follows that of one; the exit code is then the job's.",
     )
-    add_id(parser)
+    add_ids(parser)
     add = parser.add_argument
     add("-f", "--follow", action="store_true", help="go on until the job ends")
     add("-n", "--lines", metavar="N", help="only the last N lines")
@@ -42,9 +44,10 @@ def run(words: list[str]) -> int:
     if options.all_attempts and attempt is not None:
         raise BadInput("--attempt and --all-attempts exclude each other.", fix="Leave out one of them.")
     client = HttpClient.of(options)
-    jobs = job_ids.named(client, [options.id])
-    if jobs.array is not None and not options.follow and not options.all_attempts and attempt is None:
-        return _all_tasks(client, jobs, lines, options.grep, as_json=options.json)
+    jobs = job_ids.named(client, options.ids)
+    several = jobs.array is not None or len(jobs.ids) > 1
+    if several and not options.follow and not options.all_attempts and attempt is None:
+        return _each(client, jobs, lines, options.grep, as_json=options.json)
     if options.follow:
         return follow_or_leave(client, jobs.only, options.grep)
     if options.all_attempts:
@@ -69,8 +72,8 @@ def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
     return 0
 
 
-def _all_tasks(client: HttpClient, jobs: job_ids.Jobs, lines: int | None, grep: str | None, *, as_json: bool) -> int:
-    """The logs of the tasks that wrote something, each below a line with its id."""
+def _each(client: HttpClient, jobs: job_ids.Jobs, lines: int | None, grep: str | None, *, as_json: bool) -> int:
+    """The logs of the jobs that wrote something, each below a line with its id."""
     found, wrote = [], False
     for job_id in jobs.ids:
         text = b"".join(Log(client, job_id, None, grep).pieces(lines))
@@ -78,11 +81,12 @@ def _all_tasks(client: HttpClient, jobs: job_ids.Jobs, lines: int | None, grep: 
             found.append({"id": job_id, "log": text.decode("utf-8", "replace")})
         elif text:
             wrote = True
-            _copy([f"==> job {jobs.label(job_id)} <==\n".encode(), text])
+            end = b"" if text.endswith(b"\n") else b"\n"
+            _copy([f"==> job {jobs.label(job_id)} <==\n".encode(), text, end])
     if as_json:
         console.print_json(found)
     elif not wrote and grep is None:
-        console.note("gpuq: none of its tasks has written anything.")
+        console.note("gpuq: none of these jobs has written anything.")
     return 0
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from gpuq import format as fmt
 from gpuq.cli import console, job_labels
@@ -64,7 +63,7 @@ def run(words: list[str]) -> int:
     every = f"all users' jobs, also the last {_ENDED_SHOWN} that ended (-n shows more)"
     add("-a", "--all", action="store_true", help=every)
     add("-u", "--user", metavar="WHO", default="me", help="only jobs of me (default), of all, or of this user")
-    add("-P", "--project", metavar="NAME", help="only jobs of this project")
+    add("-P", "--project", metavar="NAME", help="only jobs of this project; `*` as for --name")
     add("--name", metavar="NAME", help="only jobs of this name; `*` stands for any letters: 'sweep-*'")
     add("--kind", metavar="KIND", help="only jobs of this kind, as `gpuq show` has it; `*` as for --name")
     add("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
@@ -77,9 +76,16 @@ def run(words: list[str]) -> int:
         if older:
             console.note(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
     else:
-        chosen = options.all or options.state or options.ids or options.name or options.kind
-        console.note("No jobs." if chosen else "No waiting or running jobs; `gpuq queue --all` lists ended ones too.")
+        console.note(_none(options))
     return 0
+
+
+def _none(options: argparse.Namespace) -> str:
+    """That there are no such jobs, and where there might be some."""
+    in_states = options.ids or options.state or options.all
+    chosen = options.ids or options.state or options.name or options.kind or options.project or options.user != "me"
+    jobs = "No such jobs" if chosen else "No jobs"
+    return f"{jobs}." if in_states else f"{jobs} wait or run; `--all` lists those that ended, too."
 
 
 def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None = None) -> list[str]:
@@ -169,25 +175,27 @@ def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record]
     if options.limit is not None and options.limit < 1:
         raise BadInput("--limit must be at least 1.")
     states = parse_states(options.state) if options.state else ([] if options.all else LIVE)
-    owner = "all" if options.all else options.user
     older = False
-    where = {"owner": owner, "project": options.project, **({} if each else {"tasks": "together"})}
-    meant = partial(_is_meant, options)
+    where = {name: getattr(options, name) for name in ("name", "kind", "project")}
+    where |= {"owner": "all" if options.all else options.user, "tasks": None if each else "together"}
     if options.json or options.limit is not None or set(states) == set(LIVE):
-        jobs = newest(client, ",".join(states) or None, where, options.limit, meant)
+        jobs = newest(client, ",".join(states) or None, where, options.limit)
     else:
         # All live jobs of these states, and of the ended ones the latest.
         wanted = states or list(console.STATE_CODES)
         live, ended = ([state for state in wanted if (state in LIVE) == is_live] for is_live in (True, False))
-        past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1, meant) if ended else []
-        now = newest(client, ",".join(live), where, None, meant) if live else []
+        past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
+        now = newest(client, ",".join(live), where, None) if live else []
         # An array may have tasks of both.
         found = {job["id"]: job for job in (*past[-_ENDED_SHOWN:], *now)}
         jobs, older = list(found.values()), len(past) > _ENDED_SHOWN
-    # Running jobs by id, then waiting ones in the order of their start.
-    return sorted(
-        jobs, key=lambda job: (job.get("state") in WAITING, *(start_order(job) if job.get("state") in WAITING else ()))
-    ), older
+    return in_order(jobs), older
+
+
+def in_order(jobs: Sequence[Record]) -> list[Record]:
+    """Arrays and running jobs as they come, then waiting ones in the order of their start."""
+    waiting = [job for job in jobs if job.get("state") in WAITING]
+    return [*(job for job in jobs if job.get("state") not in WAITING), *sorted(waiting, key=start_order)]
 
 
 def _named(client: HttpClient, options: argparse.Namespace, *, each: bool) -> list[Record]:
@@ -205,32 +213,34 @@ def _named(client: HttpClient, options: argparse.Namespace, *, each: bool) -> li
 
 def _is_meant(options: argparse.Namespace, job: Record) -> bool:
     """Whether the job's name and kind match those that were asked for."""
-    if options.name is None and options.kind is None:
+    return _matches(options.name, job.get("name")) and _matches(options.kind, job.get("kind"))
+
+
+def _matches(pattern: str | None, text: str | None) -> bool:
+    if pattern is None:
         return True
     from fnmatch import fnmatchcase
 
-    wanted = ((options.name, job.get("name")), (options.kind, job.get("kind")))
-    return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in wanted)
+    return fnmatchcase(text or "", pattern)
 
 
-def newest(
-    client: HttpClient,
-    states: str | None,
-    where: dict[str, str | None],
-    limit: int | None,
-    meant: Callable[[Record], bool] = lambda _: True,
-) -> list[Record]:
-    """The newest `limit` of the jobs that are meant (None: all), by id. `where` are further parameters of the list."""
+def newest(client: HttpClient, states: str | None, where: Mapping[str, str | None], limit: int | None) -> list[Record]:
+    """The newest `limit` of these jobs (None: all), by id. `where` are further parameters of the list."""
     jobs: list[Record] = []
     after: int | None = None
-    size = _PAGE if limit is None else min(_PAGE, limit)
+    name, kind = where.get("name"), where.get("kind")
     while limit is None or len(jobs) < limit:
+        size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
         page: Record = client.get("/api/v1/jobs", state=states, limit=size, after=after, **where)
-        jobs += filter(meant, [*page["jobs"], *page.get("arrays", ())])
+        # A gpuq of the previous release ignores `name` and `kind`.
+        jobs += [job for job in page["jobs"] if _matches(name, job["name"]) and _matches(kind, job["kind"])]
+        for one in page.get("arrays", ()):
+            # The line of an array is about all its tasks.
+            whole = _matches(name, one["name"])
+            jobs += [one] if whole else newest(client, states, {**where, "tasks": None, "array": str(one["id"])}, limit)
         after = page.get("next")
         if after is None:
             break
-        size = _PAGE  # of those of other names there may be many
     found = sorted(jobs, key=lambda job: int(job["id"]))
     return found if limit is None else found[-limit:]
 

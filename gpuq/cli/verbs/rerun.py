@@ -35,17 +35,13 @@ def run(words: list[str]) -> int:
     )
     options = parser.parse_args(words)
     client = HttpClient.of(options)
-    jobs = job_ids.named(client, [options.id])
     typed = words[: words.index(options.id)] + words[words.index(options.id) + 1 :]
-    if len(jobs.arrays) == 1 and len(jobs.ids) > 1:
-        job, array = _tasks(client, jobs, options.state)
+    job, array = _meant(client, options.id, options.state)
+    what, more = "job {}", "`gpuq logs -f {}` follows it."
+    if array is not None:
         size = len(array_words.numbers(array["tasks"]))
-        what, more = f"array {{}} of {size:,} tasks", "`gpuq queue {}` shows how far it is."
-    elif options.state is not None:
-        raise BadInput("--state chooses tasks of an array, and one job is named.", fix="Leave it out.")
-    else:
-        job, array = client.get(f"/api/v1/jobs/{jobs.only}"), None
-        what, more = "job {}", "`gpuq logs -f {}` follows it."
+        what = f"array {{}} of {size:,} task{'' if size == 1 else 's'}"
+        more = "`gpuq queue {}` shows how far it is."
     body = _submission(job, typed, array)
     new = submit_one(client, body)
     if options.json:
@@ -56,6 +52,26 @@ def run(words: list[str]) -> int:
     else:
         print(new, flush=True)
     return 0
+
+
+def _meant(client: HttpClient, word: str, state: str | None) -> tuple[Record, Record | None]:
+    """(the job that is meant, None), or what `_tasks` gives of the tasks: also of one, which may read its number and values in
+    its environment."""
+    jobs = job_ids.named(client, [word])
+    if not _is_of_one_array(jobs):
+        job: Record = client.get(f"/api/v1/jobs/{jobs.only}")
+        if job.get("array") is None:
+            if state is not None:
+                raise BadInput("--state chooses tasks of an array, and one job is named.", fix="Leave it out.")
+            return job, None
+        jobs = job_ids.named(client, [f"{job['array']}_{job['task']}"])
+    return _tasks(client, jobs, state)
+
+
+def _is_of_one_array(jobs: job_ids.Jobs) -> bool:
+    """Whether one array was named, or tasks of one."""
+    arrays = list(jobs.arrays.values())
+    return len(arrays) == 1 and all(0 <= job - arrays[0]["id"] < arrays[0]["count"] for job in jobs.ids)
 
 
 def _parser(summary: str) -> Parser:

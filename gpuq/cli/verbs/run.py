@@ -27,7 +27,8 @@ def run(words: list[str]) -> int:
         )
     client = HttpClient.of(options)
     job_id = submit_one(client, body)
-    console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")
+    how_to_leave = " Enter, ~, d leaves its terminal, and it goes on." if options.pty else ""
+    console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.{how_to_leave}")
     try:
         if options.pty:
             from gpuq.cli import terminal

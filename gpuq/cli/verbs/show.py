@@ -1,4 +1,4 @@
-"""`gpuq show ID`: all facts about one job, what was expected of it and what really happened."""
+"""`gpuq show ID…`: all facts about jobs, what was expected of them and what really happened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuq import format as fmt
 from gpuq.cli import again, console, job_ids, job_labels, messages, tracking
-from gpuq.cli.arguments import Parser, add_id
+from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
 from gpuq.errors import BadInput
@@ -23,9 +23,9 @@ _LOSSES = {"slowed_s": "lost to partners", "paused_s": "paused"}
 
 
 def run(words: list[str]) -> int:
-    """Show one job."""
-    parser = Parser("show", "All facts about one job: what was expected of it and what really happened.")
-    add_id(parser)
+    """Show jobs and arrays."""
+    parser = Parser("show", "All facts about a job: what was expected of it and what really happened.")
+    add_ids(parser)
     parser.add_argument("--plot", action="store_true", help="also its utilisation, memory, rate and power over time")
     parser.add_argument("--attempt", metavar="N", help="with --plot: of this attempt; default: the last")
     options = parser.parse_args(words)
@@ -33,22 +33,16 @@ def run(words: list[str]) -> int:
         raise BadInput("--attempt goes with --plot.", fix="Add --plot, or leave --attempt out.")
     attempt = whole("--attempt", options.attempt, 1, 10**9) if options.attempt is not None else None
     client = HttpClient.of(options)
-    jobs = job_ids.named(client, [options.id])
-    if jobs.array is not None and not options.plot:
-        from gpuq.cli import arrays
-
-        console.show(options, jobs.array, arrays.screen)
-        return 0
-    address = f"/api/v1/jobs/{jobs.only}"
-    job: Record = client.get(address)
-    if runs := tracking.runs_of(client, job):
-        job["tracking"] = runs
+    jobs = job_ids.named(client, options.ids)
     if not options.plot:
-        console.show(options, job, screen)
+        whole_arrays = [jobs.arrays[one] for one in sorted(jobs.whole)]
+        found = [*whole_arrays, *(_job(client, job_id) for job_id in jobs.single_ids)]
+        console.show(options, found if len(found) > 1 else found[0], _screens)
         return 0
     from gpuq.cli import plot
 
-    series: Record = client.get(f"{address}/series", attempt=attempt)
+    job = _job(client, jobs.only)
+    series: Record = client.get(f"/api/v1/jobs/{jobs.only}/series", attempt=attempt)
     job["series"] = series["points"]
 
     def with_plot(shown: Record, width: int, colour: bool) -> list[str]:
@@ -56,6 +50,26 @@ def run(words: list[str]) -> int:
 
     console.show(options, job, with_plot)
     return 0
+
+
+def _job(client: HttpClient, job_id: int) -> Record:
+    """All that is known of one job, with its runs in tools that track experiments."""
+    job: Record = client.get(f"/api/v1/jobs/{job_id}")
+    if runs := tracking.runs_of(client, job):
+        job["tracking"] = runs
+    return job
+
+
+def _screens(shown: Record | list[Record], width: int, colour: bool) -> list[str]:
+    """The facts of a job or an array; of several one below the other."""
+    if isinstance(shown, list):
+        parts = [_screens(one, width, colour) for one in shown]
+        return [line for part in parts for line in ("", *part)][1:]
+    if "count" in shown:
+        from gpuq.cli import arrays
+
+        return arrays.screen(shown, width, colour)
+    return screen(shown, width, colour)
 
 
 def screen(job: Record, width: int, colour: bool) -> list[str]:

@@ -68,7 +68,8 @@ def wait_for(
         array = arrays.wait(client, one, deadline, retry)
         if array is None:
             return None
-        console.note(f"gpuq: array {one} ended: {arrays.summary(array)}.")
+        if array["count"] > 1:  # of one task its own end says all
+            console.note(f"gpuq: array {one} ended: {arrays.summary(array)}.")
         states = [state for state in array["states"] if every_task or state != "COMPLETED"]
         for task in arrays.tasks(client, one, states):
             note(task)

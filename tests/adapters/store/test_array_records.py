@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from sqlalchemy import Engine, event, text
 
-from gpuq.adapters.store.contract import Commit, Selection, Store
+from gpuq.adapters.store.contract import Commit, LineRow, Selection, Store
 from gpuq.adapters.store.database import Database
 from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import OverQuota
@@ -113,6 +114,34 @@ def test_tasks_are_selected_by_their_own_names_and_kinds(store: Store) -> None:
     assert list(store.select(Selection(name="run-*"))) == [1, 2, 3, 4]
     assert list(store.select(Selection(name="run-8"))) == [1, 2]
     assert list(store.select(Selection(kind="* wide"))) == [3]
+
+
+def test_lines_of_tasks_have_their_own_commands_and_kinds(store: Store) -> None:
+    store.add_jobs([an_array(after=("corr:7,8,9",)), a_record()])
+    expected = [msgspec.convert(row, LineRow, from_attributes=True) for row in store.jobs()]
+    assert store.lines() == expected
+    assert [row.id for row in store.lines(kind="* wide")] == [3]
+    assert [row.id for row in store.lines(name="run-8", tasks=False)] == []
+    assert [row.id for row in store.lines(name="run-[9]", array=JobId(1))] == [3]
+
+
+def test_an_array_is_listed_by_its_name_and_by_those_of_its_tasks(store: Store) -> None:
+    store.add_jobs([an_array(), a_record(name="run-9"), an_array(owner="bob", project="vision")])
+    store.commit(Commit(jobs=[a_change(3, JobState.RUNNING, 1)], edited=[(JobId(6), JobEdit(name="best"))]))
+
+    def found(**conditions: object) -> list[int]:
+        return [one.id for one in store.arrays(**conditions)]  # type: ignore[arg-type]
+
+    assert found(name="run-{width}") == found(name="run-9") == found(name="run-*") == [1, 5]
+    assert found(name="best") == [5]
+    assert found(name="9") == []
+    assert found(name="run-9", states=[JobState.RUNNING]) == [1]
+    assert found(name="run-8", states=[JobState.RUNNING]) == []
+    assert found(kind="* wide") == [1, 5]
+    assert found(kind="* wide", name="run-8") == []
+    assert found(project="vis*", name="run-*") == [5]
+    assert found(name="run-9", newest_first=True, limit=1) == [5]
+    assert found(name="run-9", ids=[JobId(1), JobId(2)]) == [1]
 
 
 def test_an_array_sent_again_is_the_same_array(store: Store) -> None:

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from gpuq.adapters.store import database, open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, Run, Selection, Store, Token
+from gpuq.adapters.store import database, open_store, sql
+from gpuq.adapters.store.contract import AttemptRow, Commit, LineRow, Run, Selection, Store, Token
 from gpuq.adapters.store.to_core import job_from_row
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.edit import JobEdit
@@ -98,6 +98,78 @@ def test_names_are_searched_as_shell_patterns_with_every_sign_in_them(queue: Sto
     assert found("*") == list(range(1, 17))
     labels = queue.labels([JobId(n) for n in (12, 14, 2, 14, 99, -1, 10**30)])
     assert labels == {2: ("bob", None), 12: ("ada", "renamed"), 14: ("ada", "bert")}
+
+
+def test_lines_are_the_jobs_without_environment_and_script(queue: Store) -> None:
+    [job] = queue.add_jobs([a_record(name="n", priority=3, stdin="print()", after=("ok:1",), retry=("oom:2",))])
+    queue.commit(Commit(edited=[(job, JobEdit(name="renamed"))]))
+    whole, line = queue.jobs(ids=[job, JobId(4)]), queue.lines(ids=[job, JobId(4)])
+    assert [msgspec.convert(row, LineRow, from_attributes=True) for row in whole] == line
+    assert line[1].record.submission.name == "renamed"
+    assert [row.id for row in queue.lines(states=[JobState.PENDING], owner="bob", limit=2)] == [6, 8]
+
+
+def test_lines_of_an_earlier_gpuq_are_read_from_the_records(
+    database_url: str, store_of: Callable[[str], Store]
+) -> None:
+    store = store_of(database_url)
+    store.add_jobs([a_record(name="old"), a_record(name="new")])
+    before = store.lines()
+    with closing(database.Database(database_url)) as other, other.writing() as connection:
+        connection.execute(text("DELETE FROM job_lines WHERE job = 1"))
+    assert store.lines() == before
+    assert [row.id for row in store.lines(name="old", kind="train*")] == [1]
+
+
+def test_lines_read_no_record(database_url: str, store_of: Callable[[str], Store]) -> None:
+    store = store_of(database_url)
+    store.add_jobs([a_record(name="a")])
+    with closing(database.Database(database_url)) as other, other.writing() as connection:
+        connection.execute(text("UPDATE job_records SET record = 'no JSON'"))
+    assert [row.record.submission.name for row in store.lines(kind="train*")] == ["a"]
+    assert list(store.select(Selection(kind="train*"))) == [1]
+
+
+def test_lists_are_filtered_by_patterns_before_the_limit(queue: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "_SCANNED", 3)
+    queue.add_jobs([a_record(name=f"{'ab'[n % 2]}-{n}") for n in range(11, 21)])
+    queue.commit(Commit(edited=[(JobId(12), JobEdit(name="b-renamed"))]))
+
+    def found(**conditions: object) -> list[int]:
+        return [row.id for row in queue.lines(**conditions)]  # type: ignore[arg-type]
+
+    assert found(name="b-*") == [11, 12, 13, 15, 17, 19]
+    assert found(name="b-*", limit=2) == [11, 12]
+    assert found(name="b-*", limit=2, newest_first=True) == [19, 17]
+    assert found(name="b-*", limit=2, newest_first=True, after=JobId(17)) == [15, 13]
+    assert found(name="b-*", ids=[JobId(n) for n in (19, 14, 11)]) == [11, 19]
+    assert found(name="b-*", states=[JobState.PENDING], owner="ada", kind="train.p?", limit=1) == [11]
+    assert found(name="b-*", kind="other") == found(name="B-*") == found(name="b") == []
+    assert found(name="*", limit=3) == [1, 2, 3]
+    assert ids(queue, name="a-20") == [20]
+
+
+def test_a_project_may_be_a_pattern(queue: Store) -> None:
+    queue.add_jobs([a_record(project=name) for name in ("vision", "vis", "text")])
+    assert ids(queue, project="vis*") == [11, 12]
+    assert ids(queue, project="vis") == [12]
+    assert ids(queue, project="*[nt]") == [11, 13]
+
+
+def test_kinds_are_searched_with_every_sign_in_them(store: Store) -> None:
+    kinds = ('ada:"a" b', "ada:back\\slash", "ada:50%_é", "Ada:tab\there", "ada:a/b")
+    store.add_jobs([msgspec.structs.replace(a_record(), kind=kind) for kind in kinds])
+    for pattern, jobs in {
+        '*"a" *': [1],
+        "*k\\s*": [2],
+        "ada:50%_é": [3],
+        "Ada:*": [4],
+        "*\there": [4],
+        "ada:a/?": [5],
+        "[aA]da:*": [1, 2, 3, 4, 5],
+        "*50ab*": [],
+    }.items():
+        assert [row.id for row in store.lines(kind=pattern)] == jobs == list(store.select(Selection(kind=pattern)))
 
 
 def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:

@@ -172,11 +172,39 @@ async def test_an_array_is_held_and_moved_as_one(endpoint: Endpoint, browser: Br
         browser.wait_for_text("priority 1?", "dialog")
         browser.press("dialog button[value=yes]")
         browser.wait_for_text("has priority 1.", "#toast")
+        browser.press(f"button[data-verb=cancel][data-job='{first}']")
+        browser.wait_for_text(f"Cancel array {first} of 40 tasks?", "dialog")
+        browser.press("dialog button[value='']")
+        for job in (first, 51):
+            browser.press(f".choose[value='{job}']")
+        browser.press("[data-bulk][data-verb=cancel]")
+        browser.wait_for_text("Cancel 2 jobs and arrays, 41 jobs in all?", "dialog")
+        browser.press("dialog button[value='']")
 
     await asyncio.to_thread(hold_and_undo)
     rows = endpoint.store.job_rows
     assert {rows[job].record.submission.priority for job in tasks} == {1}
     assert rows[first].record.submission.priority == 0, "the task that runs stays as it is"
+
+
+async def test_more_jobs_than_a_request_has_ids_are_held_and_the_hold_undone(
+    endpoint: Endpoint, browser: Browser
+) -> None:
+    await opened(endpoint, browser)
+    arrays = [record(time.time(), name=name, array={"tasks": "0-9999"}) for name in ("big-a", "big-b")]
+    first, second = endpoint.store.add_jobs(arrays)
+
+    def hold_and_undo() -> None:
+        browser.open(address(endpoint, "/queue?name=big"))
+        browser.wait_for_text("array of 10,000:", f"#job-{second}")
+        browser.press("#choose-all")
+        browser.press("[data-bulk][data-verb=hold]")
+        browser.wait_for_text("Held 20000 jobs.", "#toast")
+        browser.press("#toast button")
+        browser.wait_for_text("Undone: Released 20000 jobs.", "#toast")
+
+    await asyncio.to_thread(hold_and_undo)
+    assert endpoint.store.job_rows[JobId(first + 1)].state is JobState.PENDING
 
 
 async def test_the_arrow_keys_move_a_job_and_escape_leaves_it(endpoint: Endpoint, browser: Browser) -> None:

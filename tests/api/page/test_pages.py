@@ -176,6 +176,8 @@ async def test_the_queue_is_filtered_and_sorted(endpoint: Endpoint) -> None:
     assert await order("name=*-lora&show=running") == [44]
     assert await order("owner=elsewhere") == []
     assert await order("show=ended") == [41, 40, 39, 38, 37]
+    assert await order("show=failed") == [40, 39]
+    assert await order("show=failed&sort=oldest&name=*") == [39, 40]
 
 
 async def test_an_array_is_one_row_that_leads_to_its_tasks(endpoint: Endpoint) -> None:
@@ -198,7 +200,8 @@ async def test_an_array_is_one_row_that_leads_to_its_tasks(endpoint: Endpoint) -
     assert "9,985 jobs" in text
     assert f"Hold array {first}" in text
     assert (await shown("show=running"))[0].count(first) == 1
-    assert (await shown("name=sweep+9876"))[0] == [first], "the whole queue is searched, by the names of tasks"
+    assert (await shown("name=sweep+9876"))[0] == [first + 9876], "a button on its line is for this task only"
+    assert (await shown("name=sweep"))[0] == [first], "all of its tasks have such a name"
     rows, text = await shown(f"array={first}&page=2&sort=oldest")
     assert rows[:2] == [first + 120, first + 121]
     assert f"array={first}" in text.split('rel="next"')[0].rsplit("href=", 1)[1], "its next page is of the array"
@@ -222,6 +225,11 @@ async def test_ended_tasks_of_an_array_are_one_row_that_leads_to_them(endpoint: 
     assert (await shown("sort=oldest"))[0] == [37, 38, 39, 40, 41, first]
     assert (await shown("sort=name"))[0] == [38, 39, 41, 37, 40, first]
     assert (await shown("name=sweep"))[0] == [first]
+    failed = f"show=failed&array={first}"
+    text = await raw(endpoint, "/queue?show=failed")
+    assert re.findall(r'<tr id="job-([0-9]+)"', text)[0] == str(first)
+    assert failed.replace("&", "&amp;") in text
+    assert re.findall(r'<tr id="job-([0-9]+)"', await raw(endpoint, f"/queue?{failed}")) == [str(first + 3)]
     tasks, text = await shown(f"array={first}")
     assert tasks == [first + number for number in range(249, 149, -1)]
     assert "1 to 100 of 250" in text

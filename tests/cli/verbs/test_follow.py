@@ -8,11 +8,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from gpuq.cli.verbs.follow import exit_code
+from gpuq.cli.client import HttpClient
+from gpuq.cli.verbs.follow import Waiting, exit_code
 from gpuq.cli.verbs.logs import last_lines
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, Request, problem, serve
@@ -96,6 +97,16 @@ def test_wait_for_an_unknown_job_is_code_3(gpuq: Command, api: FakeApi) -> None:
     assert "There is no job 2." in done.err
 
 
+@pytest.mark.parametrize(("count", "summary"), [(1, ""), (2, "gpuq: array 28 ended: 1 COMPLETED, 1 FAILED.\n")])
+def test_the_end_of_an_array_of_one_task_is_one_line(gpuq: Command, api: FakeApi, count: int, summary: str) -> None:
+    states = {"COMPLETED": count - 1, "FAILED": 1} if count > 1 else {"FAILED": 1}
+    whole = {"id": 28, "count": count, "tasks": "0-1"[: 2 * count - 1], "states": states, "name": "sweep"}
+    failed = {**samples.ended(28, "FAILED", 3), "array": 28, "task": 0}
+    api.on("GET", "/api/v1/arrays", {"arrays": [whole]})
+    api.on("GET", "/api/v1/jobs", listed(failed))
+    assert gpuq("wait", "28").err == f"{summary}gpuq: job 28_0 ended FAILED with exit code 3.\n"
+
+
 def test_wait_gives_up_after_its_timeout(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", listed(samples.running(42)))
     done = gpuq("wait", "42", "--timeout", "0.2s")
@@ -105,14 +116,45 @@ def test_wait_gives_up_after_its_timeout(gpuq: Command, api: FakeApi) -> None:
 
 def test_out_of_memory_is_the_end_only_if_the_job_does_not_come_back(gpuq: Command, api: FakeApi) -> None:
     out_of_memory, again = samples.ended(42, "OUT_OF_MEMORY", 1), samples.job(42, attempt=1)
-    api.on("GET", "/api/v1/jobs", listed(out_of_memory), listed(samples.ended(42, "COMPLETED", 0, attempt=2)))
-    api.on("GET", "/api/v1/jobs/42", again)
+    completed = samples.ended(42, "COMPLETED", 0, attempt=2)
+    api.on("GET", "/api/v1/jobs", listed(out_of_memory), listed(again), listed(completed))
     assert gpuq("wait", "42").code == 0
     api.on("GET", "/api/v1/jobs", listed(out_of_memory))
-    api.on("GET", "/api/v1/jobs/42", out_of_memory)
     done = gpuq("wait", "42")
     assert done.code == 1
     assert "ended OUT_OF_MEMORY" in done.err
+
+
+def test_many_that_may_come_back_are_looked_at_again_together(gpuq: Command, api: FakeApi) -> None:
+    lost = [samples.ended(job, "NODE_FAIL", None) for job in range(1, 41)]
+    api.on("GET", "/api/v1/jobs", listed(*lost))
+    assert gpuq("wait", "1-40").code == 125
+    assert len(api.asked("GET", "/api/v1/jobs")) == 2
+
+
+def test_jobs_that_have_not_ended_are_read_once(gpuq: Command, api: FakeApi) -> None:
+    api.on(
+        "GET", "/api/v1/jobs", listed(samples.running(1), samples.running(2)), listed(samples.ended(1, "COMPLETED", 0))
+    )
+    assert gpuq("wait", "1", "2", "--timeout", "0.2s").code == 124
+    first, *later = [(request.query["ids"], request.query.get("state")) for request in api.asked("GET", "/api/v1/jobs")]
+    assert (first, set(later)) == (("1,2", None), {("1,2", "ended"), ("2", "ended")})
+
+
+def test_a_wait_in_steps_reads_open_jobs_once() -> None:
+    answers = iter([listed(samples.running(1)), listed(), listed(samples.ended(1, "COMPLETED", 0))])
+    states: list[str | None] = []
+
+    class Client:
+        def get(self, _: str, **query: Any) -> dict[str, Any]:
+            states.append(query["state"])
+            return next(answers)
+
+    waiting, client = Waiting([1]), cast(HttpClient, Client())
+    assert waiting(client, 0.0) is None
+    assert waiting(client, 0.0) is None
+    assert [job["state"] for job in waiting(client, 0.0) or ()] == ["COMPLETED"]
+    assert states == [None, "ended", "ended"]
 
 
 def test_follow_copies_bytes_as_they_are_and_ends_with_the_jobs_code(gpuq: Command, api: FakeApi) -> None:
@@ -218,6 +260,18 @@ def test_json_logs_are_valid_json_whatever_the_job_wrote(gpuq: Command, api: Fak
     assert shown == {"id": 42, "state": "COMPLETED", "exit_code": 0, "attempt": 1, "log": "a\ufffd\x00\n"}
 
 
+def test_the_logs_of_several_jobs_each_stand_below_an_id(gpuq: Command, api: FakeApi) -> None:
+    for job, text in ((3, b"a\n"), (4, b""), (5, b"no end"), (7, b"b\n")):
+        headers = {"X-Gpuq-Attempt": "1", "X-Gpuq-Next-Offset": str(len(text))}
+        api.on(
+            "GET",
+            f"/api/v1/jobs/{job}/logs",
+            lambda r, t=text, h=headers: Reply(raw=t[int(r.query["offset"]) :], headers=h),
+        )
+    assert gpuq("logs", "3-5", "7").out == "==> job 3 <==\na\n==> job 5 <==\nno end\n==> job 7 <==\nb\n"
+    assert "2 jobs are named, and this takes one." in gpuq("logs", "-f", "3", "5").err
+
+
 @pytest.fixture
 def twice(api: FakeApi) -> FakeApi:
     """Job 42 failed and ran again: the first attempt's log is `first`, the second one's is `second`."""
@@ -249,7 +303,7 @@ def test_a_job_that_never_started_has_no_output_and_says_so(gpuq: Command, api: 
     assert (done.code, done.out) == (0, "")
     assert done.err == "gpuq: job 42 has not started, so there is no output.\n"
     api.on("GET", "/api/v1/arrays", {"arrays": [{"id": 42, "count": 1, "tasks": "0", "name": "sweep"}]})
-    assert gpuq("logs", "42").err == "gpuq: none of its tasks has written anything.\n"
+    assert gpuq("logs", "42").err == "gpuq: none of these jobs has written anything.\n"
 
 
 def test_an_earlier_attempt_can_be_selected(gpuq: Command, twice: FakeApi) -> None:

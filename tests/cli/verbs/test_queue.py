@@ -9,7 +9,7 @@ import pytest
 
 from gpuq.cli.verbs import queue
 from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi
+from tests.cli.conftest import Command, FakeApi, Reply
 
 
 def cell(gpuq: Command, api: FakeApi, column: str, job: dict[str, Any]) -> str:
@@ -99,23 +99,41 @@ def test_an_expected_start_that_was_not_checked_has_a_question_mark(gpuq: Comman
     assert gpuq("queue").out.count("~48m?") == 2
 
 
-def test_jobs_are_chosen_by_name_and_kind_as_cancel_chooses_them(gpuq: Command, api: FakeApi) -> None:
-    jobs = [samples.job(number, name=f"sweep-{number}", kind="ada:train.py") for number in (41, 42, 43)]
-    others = [samples.job(44, name="eval", kind="ada:eval.py")]
-    page = {"jobs": [*jobs, *others], "arrays": [an_array(12, {"PENDING": 3}), an_array(20, {"PENDING": 1}, name="x")]}
-    api.on("GET", "/api/v1/jobs", {**page, "next": None})
+def test_names_kinds_and_projects_are_asked_for_in_the_list(gpuq: Command, api: FakeApi) -> None:
+    array = an_array(12, {"PENDING": 3})
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(42, name="sweep-42")], "arrays": [array], "next": None})
 
-    def ids(*words: str) -> list[int]:
-        return [job["id"] for job in gpuq("queue", "--json", *words).json]
+    def asked(*words: str) -> dict[str, str]:
+        assert gpuq("queue", *words).code == 0
+        return {name: text for name, text in api.asked("GET", "/api/v1/jobs")[-1].query.items() if name in wanted}
 
-    out = gpuq("queue", "--name", "sweep*").out
-    assert ("sweep-42" in out, "eval" in out, "12     sweep" in out, "20     x" in out) == (True, False, True, False)
-    assert ids("--kind", "*/eval.py") == []
-    assert ids("--kind", "*:eval.py") == [44]
-    assert ids("--name", "sweep-*", "-n", "2") == [42, 43]
-    assert gpuq("queue", "--name", "gone").err == "No jobs.\n"
-    api.on("GET", "/api/v1/jobs", {"jobs": others, "next": 44}, {"jobs": jobs, "next": None})
-    assert ids("--name", "sweep-*", "-n", "1") == [43], "it goes on behind a page without any"
+    tasks = {"jobs": [samples.job(15, name="sweep-3", array=12, task=3)], "arrays": [], "next": None}
+    of_tasks = {"jobs": [samples.job(42, name="sweep-3")], "arrays": [array], "next": None}
+    api.on("GET", "/api/v1/jobs", lambda request: Reply(tasks if "array" in request.query else of_tasks))
+    assert [line.split()[0] for line in gpuq("queue", "--name", "sweep-3").out.splitlines()[1:3]] == ["12_3", "42"]
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(42, name="sweep-42")], "arrays": [array], "next": None})
+    wanted = {"name", "kind", "project", "tasks", "limit"}
+    assert asked("--name", "sweep*") == {"name": "sweep*", "tasks": "together", "limit": "1000"}
+    assert asked("--name", "sweep*", "-n", "2") == {"name": "sweep*", "tasks": "together", "limit": "2"}
+    assert asked("--kind", "*:eval.py", "-P", "vis*") == {"kind": "*:eval.py", "project": "vis*", "limit": "1000"}
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(42, name="eval"), samples.job(43, name="x")], "next": None})
+    ids = [job["id"] for job in gpuq("queue", "--name", "e*", "--json").json]
+    assert ids == [42], "a gpuq of the previous release does not filter"
+    assert [job["id"] for job in gpuq("queue", "42", "43", "--name", "e*", "--json").json] == [42]
+
+
+def test_an_empty_list_says_where_there_might_be_jobs(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
+    ended = "`--all` lists those that ended, too."
+    for words, sentence in (
+        ((), f"No jobs wait or run; {ended}"),
+        (("--name", "x"), f"No such jobs wait or run; {ended}"),
+        (("-u", "ann"), f"No such jobs wait or run; {ended}"),
+        (("-a",), "No jobs."),
+        (("-a", "--name", "x"), "No such jobs."),
+        (("-s", "FAILED"), "No such jobs."),
+    ):
+        assert gpuq("queue", *words).err == f"{sentence}\n", words
 
 
 def test_a_utilisation_that_is_only_a_bound_says_so(gpuq: Command, api: FakeApi) -> None:

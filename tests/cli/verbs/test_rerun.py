@@ -77,11 +77,13 @@ def sweep(api: FakeApi, cwd: Path, states: tuple[str, ...]) -> None:
         wanted = request.query["state"].split(",")
         return Reply({"jobs": [task for task in tasks if task["state"] in wanted], "next": None})
 
-    api.on("GET", "/api/v1/arrays", {"arrays": [whole]})
+    api.on("GET", "/api/v1/arrays", lambda asked: Reply({"arrays": [whole] * ("28" in asked.query["ids"].split(","))}))
     api.on("GET", "/api/v1/jobs", listed)
     for place, state in enumerate(states):
         job = ended(cwd, command=["sh", "-c", f"exit {lrs[place]}"], environment=["PATH", "lr"])
-        api.on("GET", f"/api/v1/jobs/{28 + place}", {**job, "id": 28 + place, "state": state, "name": "sweep-0.0"})
+        of_array = {"array": 28, "task": 2 * place}
+        one = {**job, **of_array, "id": 28 + place, "state": state, "name": "sweep-0.0"}
+        api.on("GET", f"/api/v1/jobs/{28 + place}", one)
     api.on("POST", "/api/v1/jobs", Reply({"id": 50}, 201))
 
 
@@ -99,9 +101,11 @@ def test_an_array_or_some_of_its_tasks_are_submitted_again_as_an_array(gpuq: Com
         assert body["array"] == {"tasks": tasks, "params": {"lr": lrs}, "at_once": 2}
         assert (body["command"][1:], body["name"]) == (["-c", "exit {lr}"], "sweep-{lr}")
         assert (body["gpu_memory"], body["time_limit_s"]) == (12 * 2**30, 3600)
-    assert gpuq("rerun", "28_2").code == 0
-    body = api.asked("POST", "/api/v1/jobs")[-1].body
-    assert ("array" in body, body["command"][1:]) == (False, ["-c", "exit 0.1"]), "a single task is a job"
+    for word in ("28_2", "29"):
+        assert gpuq("rerun", word).code == 0
+        body = api.asked("POST", "/api/v1/jobs")[-1].body
+        assert body["array"] == {"tasks": "2", "params": {"lr": ["0.1"]}, "at_once": 2}, "with its number and values"
+    assert "2 jobs are named" in gpuq("rerun", "28_0,99").err
 
 
 def test_tasks_that_have_not_ended_and_states_that_none_is_in_are_refused(gpuq: Command, api: FakeApi) -> None:
@@ -111,4 +115,7 @@ def test_tasks_that_have_not_ended_and_states_that_none_is_in_are_refused(gpuq: 
     done = gpuq("rerun", "28", "--state", "FAILED")
     assert (done.code, "none of these tasks is FAILED: 1 COMPLETED, 1 RUNNING" in done.err) == (2, True), done.err
     done = gpuq("rerun", "28_0", "--state", "FAILED")
+    assert (done.code, "none of these tasks is FAILED" in done.err) == (2, True), done.err
+    api.on("GET", "/api/v1/jobs/3", samples.ended(3, "FAILED", 1))
+    done = gpuq("rerun", "3", "--state", "FAILED")
     assert (done.code, "one job is named" in done.err) == (2, True), done.err

@@ -9,6 +9,17 @@ from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi
 
 
+def test_several_stand_below_one_another(gpuq: Command, api: FakeApi) -> None:
+    for job in (3, 5):
+        api.on("GET", f"/api/v1/jobs/{job}", samples.ended(job, "COMPLETED", 0))
+    lines = gpuq("show", "3", "5").out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("job ")] == ["3", "5"]
+    assert lines[next(i for i, line in enumerate(lines) if line.startswith("job 5")) - 1] == ""
+    assert [job["id"] for job in gpuq("show", "3,5", "--json").json] == [3, 5]
+    assert gpuq("show", "3", "--json").json["id"] == 3
+    assert "2 jobs are named, and this takes one." in gpuq("show", "--plot", "3", "5").err
+
+
 def test_show_has_every_part(gpuq: Command, api: FakeApi) -> None:
     actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 57.0, "slowdown": 1.06, "alone_rate": 12.5, "partners": [43]}
     job = samples.ended(42, "FAILED", 2, actual=actual, partners=[], max_slowdown=1.15, time_limit_s=3600.0)
