@@ -64,14 +64,16 @@ _LOGS = np.log(BUDGETS)
 # Of log slowdowns in thresholds, and of all that is compared with them: pairs that differ by less are one group.
 _DECIMALS = 6
 _LEVELS = np.array(LEVELS)
+# Below every expected log slowdown: that of light pairs is 0 to `_DECIMALS`.
+_NO_PAIR = -1.0
 # How many pairs that keep a budget, and none that does not, show each of them.
 _NEEDED = np.array(
     [1 if level >= 1 else math.ceil(math.log(1 - _CONFIDENCE) / math.log(1 - level)) for level in LEVELS]
 )
 
 Thresholds = tuple[tuple[float, ...], ...]
-"""Per budget of `BUDGETS`: the highest expected log slowdown of a pair, per entry of `LEVELS`; 0, which none is expected to
-keep, where no pair has so low a risk. Empty: not known."""
+"""Per budget of `BUDGETS`: the highest expected log slowdown of a pair, per entry of `LEVELS`; `_NO_PAIR` where none has so low a
+risk. Empty: not known."""
 
 
 class LeftOutPairs(NamedTuple):
@@ -118,7 +120,7 @@ def law_calibration(pairs: LeftOutPairs) -> RiskCalibration:
 def calibration(pairs: LeftOutPairs) -> RiskCalibration:
     """What these left-out pairs show of what was learned."""
     shown = tuple(_threshold(pairs, log) if _enough(pairs, log) else () for log in _LOGS)
-    known = [log - np.array(limits) for log, limits in zip(_LOGS, shown, strict=True) if limits]
+    known = [log - np.maximum(limits, 0.0) for log, limits in zip(_LOGS, shown, strict=True) if limits]
     margins = np.max(known, axis=0) if known else np.full(len(LEVELS), np.inf)
     few = (() if limits else _threshold(pairs, log, log - margins) for log, limits in zip(_LOGS, shown, strict=True))
     return RiskCalibration(shown, tuple(few))
@@ -167,7 +169,7 @@ def _threshold(pairs: LeftOutPairs, budget: float, granted: Floats | None = None
         refuted = betainc(np.maximum(wrong, 1e-9), count - wrong + 1, levels) < 1 - _CONFIDENCE
         assumed = betainc(alpha[:near], kept[:near] + _NEEDED[:, None], levels) >= _CONFIDENCE
         low[:, :near] |= assumed & ~refuted & (points[:near] <= upto[:, None])
-    return tuple(float(points[found][-1]) if found.any() else 0.0 for found in low)
+    return tuple(float(points[found][-1]) if found.any() else _NO_PAIR for found in low)
 
 
 def _design_effect(members: Floats | None, exceeded: np.ndarray) -> tuple[Floats, Floats]:

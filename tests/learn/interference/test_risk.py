@@ -116,6 +116,16 @@ def test_a_pair_at_a_threshold_is_admitted_whatever_its_seventh_decimal():
     assert risk_of(0.0600004, calibrated=calibrated) == risk_of(0.0599996, calibrated=calibrated) <= 0.1
 
 
+def test_the_lightest_pairs_are_refused_too_where_they_exceeded_their_budget():
+    """By the law, and by what was learned where it follows the law, two jobs of 25% in all are slowed by nothing."""
+    lightest = [0.0] * 60
+
+    assert risk_of(0.0, law=0.0, of_law=calibrate_law(lightest, [0.3] * 60)) > 0.5
+    assert risk_of(0.0, calibrated=calibrate(lightest, [0.3] * 60)) > 0.5
+    assert risk_of(0.0, law=0.0, of_law=calibrate_law(lightest, lightest)) <= 0.1
+    assert risk_of(0.0, calibrated=calibrate(lightest, lightest)) <= 0.1
+
+
 def test_forecasts_that_are_no_good_admit_nothing():
     expected, measured = pairs(300, 0, noise=0.001)
     calibrated = calibrate(expected, np.random.default_rng(1).permutation(measured))
