@@ -60,6 +60,7 @@ _MOST_EXCESS = 6.0
 _OWNER_EXCESS = 1.5
 # The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
 _RESERVED = 0.05
+_ASSUMED = LEVELS.index(_WHOLE_BUDGET)
 _LOGS = np.log(BUDGETS)
 # Of log slowdowns in thresholds, and of all that is compared with them: pairs that differ by less are one group.
 _DECIMALS = 6
@@ -165,10 +166,14 @@ def _threshold(pairs: LeftOutPairs, budget: float, granted: Floats | None = None
     if granted is not None:
         near = int(np.searchsorted(points, upto.max(), side="right"))
         wrong, count, levels = wrong[:near], count[:near], _LEVELS[:, None]
-        # What is assumed ends where these pairs refute it, be it those of a few models.
-        refuted = betainc(np.maximum(wrong, 1e-9), count - wrong + 1, levels) < 1 - _CONFIDENCE
+        claimed = points[:near] <= upto[:, None]
+        refuted = claimed & (betainc(np.maximum(wrong, 1e-9), count - wrong + 1, levels) < 1 - _CONFIDENCE)
+        # What is assumed ends where these pairs refute it, be it those of a few models; and a lower risk is assumed of lighter
+        # pairs only because of a risk of 10%.
+        ended = refuted.any(axis=1)
+        ended[: _ASSUMED + 1] = np.logical_or.accumulate(ended[_ASSUMED::-1])[::-1]
         assumed = betainc(alpha[:near], kept[:near] + _NEEDED[:, None], levels) >= _CONFIDENCE
-        low[:, :near] |= assumed & ~refuted & (points[:near] <= upto[:, None])
+        low[:, :near] |= assumed & claimed & ~ended[:, None]
     return tuple(float(points[found][-1]) if found.any() else _NO_PAIR for found in low)
 
 

@@ -230,6 +230,17 @@ def test_the_first_pairs_that_exceed_their_budget_count_against_the_load_rule():
     assert risk_of(0.1, law=0.03, of_law=calibrate_law(sums, sums + [0, 0.2] * 6)) > 0.1
 
 
+def test_what_is_assumed_of_the_load_rule_ends_for_light_pairs_too_where_heavier_ones_refute_it():
+    """A sum of 100% is right in one of three cases, so why should half of the load be right in nine of ten?"""
+    sums, exceeded = [0.002] * 7 + [0.05] * 60, [0.0] * 7 + [0.3, 0.3, 0.0] * 20
+
+    assert risk_of(0.1, law=0.002, of_law=calibrate_law(sums[:7], exceeded[:7])) <= 0.1
+    assert risk_of(0.1, law=0.002, of_law=calibrate_law(sums, exceeded)) > 0.1
+    assert risk_of(0.1, law=0.002, of_law=calibrate_law([0.002] * 23 + sums, [0.0] * 23 + exceeded)) <= 0.1, (
+        "unless they show it themselves"
+    )
+
+
 def test_without_utilisations_nothing_is_assumed_of_a_pair_once_others_were_measured():
     assert risk_of(0.05) <= 0.1
     assert risk_of(0.05, calibrated=calibrate([0.05] * 12, [0.05] * 12)) > 0.1
