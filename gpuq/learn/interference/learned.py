@@ -2,7 +2,10 @@
 
 The law (see `law`) gives what utilisations alone imply; a Gaussian process over (kind a, kind b) is added to its logarithm:
 
-    log s_ab = corner(law(u_a, u_b) + c + alpha_a + beta_b + gamma_ab)
+    log s_ab = max(0, corner(law(u_a, u_b) + f_ab) + leak * f_ab),  f_ab = c + alpha_a + beta_b + gamma_ab
+
+`leak` is 0 unless light pairs, of which the device could serve both at full speed, were clearly slowed too (by switches between
+the two, for caches, for cores of the host); then it is the slope that their logs have in `f`, as of a leaky rectifier.
 
 `alpha` is a kind's sensitivity, `beta` its pressure, and `gamma` what this pair has beyond both. A kind's terms are shrunk
 towards those of similar kinds (model, batch size, utilisation, step time, memory, power), those of a kind unlike all others
@@ -62,6 +65,8 @@ class Shape(msgspec.Struct, frozen=True):
     """What kinds are compared by. Stored as `traits`."""
     reaches: tuple[Positive, ...] = ()
     """One per input, in spreads: at this distance the similarity has fallen to 0.61."""
+    leak: Annotated[float, Meta(ge=0)] = 0.0
+    """How much of what was learned on top of the law counts where the device could serve both at full speed."""
 
 
 class Factors(msgspec.Struct, frozen=True):
@@ -204,7 +209,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         # The sum over measured pairs i of k(a, a_i) w_i k(b, b_i).
         pair = np.einsum("ij,ij->i", (near @ weights)[a], near[b])
         added = COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * pair
-        logs, slope = corner(slack(utilization_a, utilization_b) + added, shape.sharpness)
+        logs, slope = response(slack(utilization_a, utilization_b), added, shape)
 
         # An approximation of the posterior variance that needs no matrix of pairs by pairs: as if the most similar measured kind
         # alone were known, and exactly, which leaves 1 - k^2 of the prior variance.
@@ -214,7 +219,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
             + shape.pressure**2 * (1 - nearest[b])
             + shape.pair**2 * (1 - nearest[a] * nearest[b])
         )
-        return logs, np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0))
+        # No pair is expected to be faster together than alone.
+        return np.maximum(logs, 0.0), np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0))
 
     def similarity(self, profiles: Sequence[Profile]) -> Floats:
         """k between each of these kinds and each measured one: [profile, measured kind].
@@ -270,6 +276,12 @@ LAW = Interference((), (), Shape(sensitivity=0.25, pressure=0.25, pair=0.1), Fac
 def similarity(one: Sequence[Profile], other: Sequence[Profile], shape: Shape) -> Floats:
     """k between each of `one` and each of `other`; 1 for the same kind."""
     return blend(same_kind(one, other), distances(one, other, shape.inputs), shape)
+
+
+def response(law: Floats, added: Floats, shape: Shape) -> tuple[Floats, Floats]:
+    """(log slowdown, its slope in what was added) of pairs with this slack by the law. With a leak the log may be below 0."""
+    logs, slope = corner(law + added, shape.sharpness)
+    return logs + shape.leak * added, slope + shape.leak
 
 
 def blend(same: Floats, far: Floats, shape: Shape) -> Floats:

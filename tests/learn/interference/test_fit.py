@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from functools import cache
@@ -80,6 +81,33 @@ def test_fit_works_without_utilisations():
     assert found is not None
     value, _ = expect(found, Profile(missing[0]), Profile(missing[1]))
     assert value == pytest.approx(world.slowdown(profiles[missing[0]], profiles[missing[1]]), rel=0.12)
+
+
+def test_light_pairs_that_are_slowed_are_predicted_from_each_other():
+    """Each model slows others, by up to a fifth, and no two of these jobs fill a third of the device."""
+    chance = random.Random(0)
+    profiles = {
+        f"{model}:{batch}": Profile(f"{model}:{batch}", model, 5.0 + 5 * batch, batch_log2=float(batch))
+        for model in "abcdefgh"
+        for batch in range(3)
+    }
+    costs = {model: 0.025 * place for place, model in enumerate("abcdefgh")}
+    pairs = {
+        (a, b): [math.exp(costs[a[0]] / 4 + costs[b[0]] + chance.gauss(0, 0.02))]
+        for a, b in itertools.product(profiles, repeat=2)
+        if chance.random() < 0.25
+    }
+    found = fit(profiles, pairs, 0.95)
+    asked = [pair for pair in itertools.product(profiles, repeat=2) if pair not in pairs]
+
+    assert found is not None
+    expected, _ = found.expect_many([profiles[a] for a, _ in asked], [profiles[b] for _, b in asked])
+    truth = [math.exp(costs[a[0]] / 4 + costs[b[0]]) for a, b in asked]
+    assert fmean(abs(value / true - 1) for value, true in zip(expected, truth, strict=True)) < 0.009
+
+
+def test_without_clear_evidence_of_slowed_light_pairs_they_are_not_expected_to_be():
+    assert learned_without().shape.leak == 0
 
 
 def test_bounds_hold_as_often_as_they_should_for_kinds_never_seen():
