@@ -42,7 +42,7 @@ from gpuq.learn.interference.profile import (
     numbers,
     same_kind,
 )
-from gpuq.learn.interference.risk import LeftOutPairs, calibration, law_calibration, strictest
+from gpuq.learn.interference.risk import LeftOutPairs, calibration, law_calibration, strictest, with_law
 from gpuq.learn.statistics import conformal_rank, student_quantile
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
@@ -66,6 +66,9 @@ _REACH_SPREAD = 1.0
 _LEAK, _LEAK_SPREAD = -2.5, 1.0
 # So much higher the log evidence has to be with a leak: strong evidence by Kass and Raftery (1995).
 _CLEARLY = 3.0
+
+
+NO_LAW: Mapping[tuple[str, str], float] = {}
 
 
 class Priors(NamedTuple):
@@ -240,9 +243,14 @@ def calibrated(
         )
         for tier, found in by_tier.items()
     }
-    tiers = {tier: strictest([calibration(_worse_of(rows)) for rows in found]) for tier, found in by_tier.items()}
+    of_law, law = law_calibration(_worse_of(by_law)), {one.pair: one.expected for one in by_law}
+    tiers = {}
+    for tier, found in by_tier.items():
+        left_out = [_worse_of(rows, law) for rows in found]
+        # The last are the newest to what is known: models, if any is.
+        tiers[tier] = with_law(strictest(list(map(calibration, left_out))), of_law, left_out[-1])
     return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission.of(
-        **tiers, law=law_calibration(_worse_of(by_law))
+        **tiers, law=of_law
     )
 
 
@@ -346,15 +354,20 @@ def _widening(scores: Sequence[float], units: Sequence[frozenset[Any]], quantile
     return math.sqrt(1 - alike + alike * (student / normal) ** 2)
 
 
-def _worse_of(left_out: Sequence[LeftOut]) -> LeftOutPairs:
-    """The pairs known in both directions, by the worse."""
+def _worse_of(left_out: Sequence[LeftOut], law: Mapping[tuple[str, str], float] = NO_LAW) -> LeftOutPairs:
+    """The pairs known in both directions, by the worse. `law`: what the law expects of them, where it says something."""
     found = {(one.fold, one.pair): one for one in left_out}
     worst = [
-        (max(one.expected, other.expected), max(one.measured + one.apart, other.measured + other.apart), one.units)
+        (one, other)
         for (fold, (a, b)), one in found.items()
         if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]
-    return LeftOutPairs.of([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst])
+    return LeftOutPairs.of(
+        [max(one.expected, other.expected) for one, other in worst],
+        [max(one.measured + one.apart, other.measured + other.apart) for one, other in worst],
+        [one.units for one, _ in worst],
+        [law.get(one.pair, math.nan) for one, _ in worst],
+    )
 
 
 def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:

@@ -91,6 +91,14 @@ class Few(msgspec.Struct, frozen=True):
     law: Thresholds = ()
 
 
+class BesideShown(msgspec.Struct, frozen=True):
+    """Thresholds of the law at the budgets where `Admission` has some of what was learned. Empty: the law does not count."""
+
+    both: Thresholds = ()
+    one: Thresholds = ()
+    neither: Thresholds = ()
+
+
 class Admission(msgspec.Struct, frozen=True):
     """What admission was found to get wrong (see `risk`), by how many of the two kinds were measured beside others. Empty: not
     calibrated."""
@@ -101,12 +109,14 @@ class Admission(msgspec.Struct, frozen=True):
     law: Thresholds = ()
     """What the law alone gets wrong."""
     few: Few = Few()
+    law_beside: BesideShown = BesideShown()
 
     @classmethod
     def of(cls, **found: RiskCalibration) -> Admission:
         """From a calibration for each of `both`, `one`, `neither` and `law`."""
         few = Few(**{name: one.few for name, one in found.items()})
-        return cls(**{name: one.shown for name, one in found.items()}, few=few)
+        beside = BesideShown(**{name: one.law for name, one in found.items() if name != "law"})
+        return cls(**{name: one.shown for name, one in found.items()}, few=few, law_beside=beside)
 
     @property
     def calibrated(self) -> bool:
@@ -116,11 +126,11 @@ class Admission(msgspec.Struct, frozen=True):
     @property
     def tiers(self) -> tuple[RiskCalibration, RiskCalibration, RiskCalibration]:
         """Of pairs of which neither kind was measured beside others, one was, and both were."""
-        few = self.few
+        few, law = self.few, self.law_beside
         return (
-            RiskCalibration(self.neither, few.neither),
-            RiskCalibration(self.one, few.one),
-            RiskCalibration(self.both, few.both),
+            RiskCalibration(self.neither, few.neither, law.neither),
+            RiskCalibration(self.one, few.one, law.one),
+            RiskCalibration(self.both, few.both, law.both),
         )
 
     @property
