@@ -228,8 +228,8 @@ def calibrate(
 def calibrated(
     pairs: LeftOutRows, kinds: LeftOutRows, models: LeftOutRows | None, by_law: Sequence[LeftOut], quantile: float
 ) -> tuple[Factors, Admission]:
-    """As `calibrate`, from what was left out. Of kinds and models the wider factor and the lower threshold count: a new kind may
-    be one of a new model. None: no model is known, so that only kinds may be new."""
+    """As `calibrate`, from what was left out. Of kinds and models the wider factor counts, and for pairs with a new model the
+    lower threshold. None: no model is known, so that only kinds may be new."""
     by_tier = {
         "both": [pairs[2]],
         "one": [kinds[1], *([models[1]] if models else [])],
@@ -244,8 +244,9 @@ def calibrated(
         for tier, found in by_tier.items()
     }
     of_law, law = law_calibration(_worse_of(by_law)), {one.pair: one.expected for one in by_law}
+    resized = {"one_resized": [kinds[1]], "neither_resized": [kinds[0]]}
     tiers = {}
-    for tier, found in by_tier.items():
+    for tier, found in (by_tier | resized).items():
         left_out = [_worse_of(rows, law) for rows in found]
         # The last are the newest to what is known: models, if any is.
         tiers[tier] = with_law(strictest(list(map(calibration, left_out))), of_law, left_out[-1])

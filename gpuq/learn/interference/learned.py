@@ -82,61 +82,55 @@ class Factors(msgspec.Struct, frozen=True):
     """Neither, one, both: the standard deviation, in logs, of what the form itself gets wrong, whatever is known of the kinds."""
 
 
-class Few(msgspec.Struct, frozen=True):
-    """As `Admission`, at the budgets that too few pairs were left out for."""
+class Tiers(msgspec.Struct, frozen=True):
+    """Thresholds by how many of the two kinds were measured beside others. Of kinds that were not, models that were not show less
+    than other sizes of models that were: `one_resized` and `neither_resized` are for pairs that have only the latter."""
 
     both: Thresholds = ()
     one: Thresholds = ()
     neither: Thresholds = ()
     law: Thresholds = ()
+    """Of the law alone."""
+    one_resized: Thresholds = ()
+    neither_resized: Thresholds = ()
 
 
-class BesideShown(msgspec.Struct, frozen=True):
-    """Thresholds of the law at the budgets where `Admission` has some of what was learned. Empty: the law does not count."""
-
-    both: Thresholds = ()
-    one: Thresholds = ()
-    neither: Thresholds = ()
+# By which `Interference` numbers what is known of a pair; `_RESIZED` more where all models were measured.
+_TIERS = ("neither", "one", "both", "neither_resized", "one_resized")
+_RESIZED = 3
 
 
-class Admission(msgspec.Struct, frozen=True):
-    """What admission was found to get wrong (see `risk`), by how many of the two kinds were measured beside others. Empty: not
-    calibrated."""
+class Admission(Tiers, frozen=True):
+    """What admission was found to get wrong (see `risk`). Empty: not calibrated."""
 
-    both: Thresholds = ()
-    one: Thresholds = ()
-    neither: Thresholds = ()
-    law: Thresholds = ()
-    """What the law alone gets wrong."""
-    few: Few = Few()
-    law_beside: BesideShown = BesideShown()
+    few: Tiers = Tiers()
+    """At the budgets that too few pairs were left out for."""
+    law_beside: Tiers = Tiers()
+    """Of the law, at the budgets where there are thresholds of what was learned. Empty: the law does not count there."""
 
     @classmethod
     def of(cls, **found: RiskCalibration) -> Admission:
-        """From a calibration for each of `both`, `one`, `neither` and `law`."""
-        few = Few(**{name: one.few for name, one in found.items()})
-        beside = BesideShown(**{name: one.law for name, one in found.items() if name != "law"})
-        return cls(**{name: one.shown for name, one in found.items()}, few=few, law_beside=beside)
+        """From a calibration for each field of `Tiers`, or some of them."""
+        shown, few, beside = ({name: one[place] for name, one in found.items()} for place in range(3))
+        return cls(**shown, few=Tiers(**few), law_beside=Tiers(**beside))
 
     @property
     def calibrated(self) -> bool:
         """Whether there were pairs enough to calibrate with, at any budget."""
-        return any(limits for tier in (self.both, self.one, self.neither, self.law) for limits in tier)
+        return any(limits for name in Tiers.__struct_fields__ for limits in getattr(self, name))
 
     @property
-    def tiers(self) -> tuple[RiskCalibration, RiskCalibration, RiskCalibration]:
-        """Of pairs of which neither kind was measured beside others, one was, and both were."""
-        few, law = self.few, self.law_beside
-        return (
-            RiskCalibration(self.neither, few.neither, law.neither),
-            RiskCalibration(self.one, few.one, law.one),
-            RiskCalibration(self.both, few.both, law.both),
-        )
+    def tiers(self) -> tuple[RiskCalibration, ...]:
+        """In the order of `_TIERS`."""
+        return tuple(map(self._calibration, _TIERS))
 
     @property
     def by_law(self) -> RiskCalibration:
         """Of the law alone."""
-        return RiskCalibration(self.law, self.few.law)
+        return self._calibration("law")
+
+    def _calibration(self, name: str) -> RiskCalibration:
+        return RiskCalibration(*(getattr(of, name) for of in (self, self.few, self.law_beside)))
 
 
 class Interference(msgspec.Struct, frozen=True, dict=True):
@@ -152,7 +146,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
         logs, doubt = self.logs(ones, besides)
         of_tiers = np.array([self.factors.neither, self.factors.one, self.factors.both])
-        levels = self._levels(ones, besides) if self.kinds else np.zeros(len(ones), dtype=np.intp)
+        levels = self._levels(ones, besides) % _RESIZED if self.kinds else np.zeros(len(ones), dtype=np.intp)
         width = of_tiers[levels] * np.hypot(doubt, np.array(self.factors.misfits)[levels])
         return np.exp(np.minimum(logs, _MOST_LOG)), np.exp(np.minimum(logs + width, _MOST_LOG))
 
@@ -178,8 +172,12 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def _levels(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> np.ndarray:
-        """`known` of each of `ones` beside the entry of `besides` at the same index."""
-        return np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
+        """The index in `_TIERS` of each of `ones` beside the entry of `besides` at the same index."""
+        levels = []
+        for pair in zip(ones, besides, strict=True):
+            new = [kind.model for kind in pair if kind.kind not in self._measured_kinds]
+            levels.append(2 - len(new) + (_RESIZED if new and self._models.issuperset(new) else 0))
+        return np.array(levels, dtype=np.intp)
 
     def known(self, one: Profile, beside: Profile) -> int:
         """How many of the two kinds were measured beside others: 0, 1 or 2."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Callable
 from functools import cache
 from statistics import fmean
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -192,6 +194,30 @@ def test_a_job_beside_itself_is_calibrated_by_the_worse_of_the_two():
     found_risks = found.risks(sweeps, sweeps, found.expect_many(sweeps, sweeps)[0])
     assert min(of[BUDGETS.index(1.15)] for of in found_risks) > 0.1
     assert max(of[BUDGETS.index(1.5)] for of in found_risks) <= 0.1
+
+
+def test_of_few_models_new_sizes_of_those_are_admitted_and_other_models_are_not():
+    """Sixteen sizes of three models, and forecasts that are right: of a fourth model that shows nothing."""
+    sizes = [Profile(f"{model}:{size}", model) for model in "abc" for size in range(16)]
+
+    def left_out(unit: Callable[[Profile], str]) -> dict[int, list[LeftOut]]:
+        rows = [
+            LeftOut(pair, 0, 0.05, 0.1, 0.05, frozenset({unit(size)}))
+            for size in sizes
+            for pair in ((size.kind, "other"), ("other", size.kind))
+        ]
+        return {0: [], 1: rows, 2: []}
+
+    kinds, models = left_out(lambda size: size.kind), left_out(lambda size: str(size.model))
+    factors, admission = fit_module.calibrated({0: [], 1: [], 2: []}, kinds, models, [], 0.95)
+    part = Interference((*sizes, Profile("other", "d")), (), factors=factors, admission=admission)
+
+    def risk(model: str | None) -> float:
+        found = part.risks([Profile("new", model)], [part.kinds[0]], np.exp([0.05]))
+        return found[0][BUDGETS.index(1.15)]
+
+    assert risk("b") <= 0.1
+    assert risk("e") == risk(None) == 1
 
 
 @settings(max_examples=15, deadline=None)
