@@ -201,7 +201,7 @@ def test_where_the_law_is_poor_forecasts_count_alone():
 
 
 def test_where_forecasts_and_the_law_know_different_pairs_either_counts_at_half_of_the_risk():
-    """Of the first 300 pairs forecasts say that they are not slowed, of the others the law does; of the rest nobody knows."""
+    """Of the first 300 pairs forecasts say that they are not slowed, of the others the law does; of the rest neither does."""
     kept, lost = np.zeros(600), np.full(100, 0.3)
     expected = np.concatenate([np.full(300, 0.01), np.full(400, 0.12)])
     sums = np.concatenate([np.full(300, 0.3), np.full(300, 0.01), np.full(100, 0.3)])
