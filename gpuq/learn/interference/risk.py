@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Sequence, Set
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -283,7 +284,8 @@ def risks(
 
 
 def _known(found: RiskCalibration) -> Thresholds:
-    return tuple(limits or few for limits, few in zip(found.shown, found.few, strict=True))
+    # Models of before there were any have no thresholds for few pairs.
+    return tuple(limits or few for limits, few in zip_longest(found.shown, found.few, fillvalue=()))
 
 
 def _assumed(expected: Floats, law: Floats) -> np.ndarray:

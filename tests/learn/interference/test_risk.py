@@ -276,6 +276,12 @@ def test_what_is_assumed_of_the_load_rule_ends_for_light_pairs_too_where_heavier
     )
 
 
+def test_a_calibration_of_before_few_pairs_counted_is_read():
+    found = calibrate_law(np.linspace(0.0, 0.2, 200), np.linspace(0.0, 0.2, 200))
+
+    assert risk_of(0.1, law=0.06, of_law=RiskCalibration(found.shown)) == risk_of(0.1, law=0.06, of_law=found)
+
+
 def test_without_utilisations_nothing_is_assumed_of_a_pair_once_others_were_measured():
     assert risk_of(0.05) <= 0.1
     assert risk_of(0.05, calibrated=calibrate([0.05] * 12, [0.05] * 12)) > 0.1
