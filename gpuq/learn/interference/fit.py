@@ -22,8 +22,17 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from gpuq.learn.interference.law import Floats, corner, logs, slack
-from gpuq.learn.interference.learned import Admission, Factors, Interference, Shape, blend, covariance, similarity
+from gpuq.learn.interference.law import Floats, logs, slack
+from gpuq.learn.interference.learned import (
+    Admission,
+    Factors,
+    Interference,
+    Shape,
+    blend,
+    covariance,
+    response,
+    similarity,
+)
 from gpuq.learn.interference.profile import (
     NUMBERS,
     Profile,
@@ -33,7 +42,7 @@ from gpuq.learn.interference.profile import (
     numbers,
     same_kind,
 )
-from gpuq.learn.interference.risk import LeftOutPairs, calibration, law_calibration, strictest
+from gpuq.learn.interference.risk import LeftOutPairs, calibration, law_calibration, strictest, with_law
 from gpuq.learn.statistics import conformal_rank, student_quantile
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
@@ -53,6 +62,13 @@ _NEWTON_STEPS = 20
 _LEAST_NOISE = 0.02
 _SPREAD = (1.0, 1.0, 1.0, 1.0, 0.7, 1.5, 1.0)
 _REACH_SPREAD = 1.0
+# Of the log of a leak.
+_LEAK, _LEAK_SPREAD = -2.5, 1.0
+# So much higher the log evidence has to be with a leak: strong evidence by Kass and Raftery (1995).
+_CLEARLY = 3.0
+
+
+NO_LAW: Mapping[tuple[str, str], float] = {}
 
 
 class Priors(NamedTuple):
@@ -145,7 +161,10 @@ def _chosen(slowdowns: Slowdowns) -> Slowdowns:
 
 
 def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns, priors: Priors = PRIORS) -> Shape:
-    """The parameters with the highest evidence times prior (Nelder-Mead, since the evidence has no cheap gradient)."""
+    """The parameters with the highest evidence times prior (Nelder-Mead, since the evidence has no cheap gradient).
+
+    `Shape.leak` is 0 unless the evidence of another value is strong.
+    """
     from scipy.optimize import minimize  # a tenth of a second, only when training
 
     found = informative_inputs(_Table(profiles, slowdowns).kinds)
@@ -156,19 +175,24 @@ def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns, priors: Priors =
     same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, inputs)
     # Squared distances add up over inputs, so that with more than usual each has to reach further.
     reach = priors.reach + 0.5 * math.log(max(1.0, len(inputs) / _USUAL_INPUTS))
-    middle = np.array([*priors.middle, *[reach] * len(inputs)])
-    spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs)])
+    middle = np.array([*priors.middle, *[reach] * len(inputs), _LEAK])
+    spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs), _LEAK_SPREAD])
 
     def loss(point: Floats) -> float:
-        if np.any(np.abs(point - middle) > 6 * spread):
+        off = (point - middle[: len(point)]) / spread[: len(point)]
+        if np.any(np.abs(off) > 6):
             return math.inf
         shape = _shape(point, inputs)
         evidence = _posterior(table, _among(table, blend(same, far, shape), shape), shape)[1]
-        return float(0.5 * np.sum(((point - middle) / spread) ** 2) - evidence)
+        return float(0.5 * np.sum(off**2) - evidence)
 
-    simplex = np.vstack([middle, middle + 0.6 * np.eye(len(middle))])
-    options = {"maxfev": max(_STEPS, 10 * len(middle)), "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
-    return _shape(minimize(loss, middle, method="Nelder-Mead", options=options).x, inputs)
+    def best(start: Floats) -> Any:
+        simplex = np.vstack([start, start + 0.6 * np.eye(len(start))])
+        options = {"maxfev": max(_STEPS, 10 * len(start)), "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
+        return minimize(loss, start, method="Nelder-Mead", options=options)
+
+    without, leaking = best(middle[:-1]), best(middle)
+    return _shape(leaking.x if leaking.fun < without.fun - _CLEARLY else without.x, inputs)
 
 
 def fit_shaped(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape) -> Interference:
@@ -204,8 +228,8 @@ def calibrate(
 def calibrated(
     pairs: LeftOutRows, kinds: LeftOutRows, models: LeftOutRows | None, by_law: Sequence[LeftOut], quantile: float
 ) -> tuple[Factors, Admission]:
-    """As `calibrate`, from what was left out. Of kinds and models the wider factor and the lower threshold count: a new kind may
-    be one of a new model. None: no model is known, so that only kinds may be new."""
+    """As `calibrate`, from what was left out. Of kinds and models the wider factor counts, and for pairs with a new model the
+    lower threshold. None: no model is known, so that only kinds may be new."""
     by_tier = {
         "both": [pairs[2]],
         "one": [kinds[1], *([models[1]] if models else [])],
@@ -219,9 +243,15 @@ def calibrated(
         )
         for tier, found in by_tier.items()
     }
-    tiers = {tier: strictest([calibration(_worse_of(rows)) for rows in found]) for tier, found in by_tier.items()}
+    of_law, law = law_calibration(_worse_of(by_law)), {one.pair: one.expected for one in by_law}
+    resized = {"one_resized": [kinds[1]], "neither_resized": [kinds[0]]}
+    tiers = {}
+    for tier, found in (by_tier | resized).items():
+        left_out = [_worse_of(rows, law) for rows in found]
+        # The last are the newest to what is known: models, if any is.
+        tiers[tier] = with_law(strictest(list(map(calibration, left_out))), of_law, left_out[-1])
     return Factors(**factors, misfits=(misfits["neither"], misfits["one"], misfits["both"])), Admission.of(
-        **tiers, law=law_calibration(_worse_of(by_law))
+        **tiers, law=of_law
     )
 
 
@@ -325,15 +355,20 @@ def _widening(scores: Sequence[float], units: Sequence[frozenset[Any]], quantile
     return math.sqrt(1 - alike + alike * (student / normal) ** 2)
 
 
-def _worse_of(left_out: Sequence[LeftOut]) -> LeftOutPairs:
-    """The pairs known in both directions, by the worse."""
+def _worse_of(left_out: Sequence[LeftOut], law: Mapping[tuple[str, str], float] = NO_LAW) -> LeftOutPairs:
+    """The pairs known in both directions, by the worse. `law`: what the law expects of them, where it says something."""
     found = {(one.fold, one.pair): one for one in left_out}
     worst = [
-        (max(one.expected, other.expected), max(one.measured + one.apart, other.measured + other.apart), one.units)
+        (one, other)
         for (fold, (a, b)), one in found.items()
         if a <= b and (other := found.get((fold, (b, a)))) is not None
     ]
-    return LeftOutPairs.of([one[0] for one in worst], [one[1] for one in worst], [one[2] for one in worst])
+    return LeftOutPairs.of(
+        [max(one.expected, other.expected) for one, other in worst],
+        [max(one.measured + one.apart, other.measured + other.apart) for one, other in worst],
+        [one.units for one, _ in worst],
+        [law.get(one.pair, math.nan) for one, _ in worst],
+    )
 
 
 def _among(table: _Table, kinds: Floats, shape: Shape) -> Floats:
@@ -346,7 +381,7 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
     identity: Floats = np.eye(count)
 
     def loss(weights: Floats, added: Floats) -> float:
-        logs, _ = corner(table.law + added, shape.sharpness)
+        logs, _ = response(table.law, added, shape)
         return float(0.5 * np.sum((table.y - logs) ** 2) / variance + 0.5 * weights @ added)
 
     weights: Floats = np.asarray(
@@ -356,7 +391,7 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
     for _ in range(_NEWTON_STEPS):
         # A full step (Rasmussen and Williams 2006, algorithm 3.1, the slope's square as the Hessian).
         added = prior @ weights
-        logs, slope = corner(table.law + added, shape.sharpness)
+        logs, slope = response(table.law, added, shape)
         scale = slope / math.sqrt(variance)
         pull = scale**2 * added + slope * (table.y - logs) / variance
         system = identity + scale[:, None] * prior * scale
@@ -373,14 +408,15 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
         if gain < 1e-3:
             break
     # Laplace: half the log determinant of I + W^1/2 K W^1/2 at the mode (Rasmussen and Williams 2006, equation 3.32).
-    _, slope = corner(table.law + prior @ weights, shape.sharpness)
+    _, slope = response(table.law, prior @ weights, shape)
     scale = slope / shape.noise
     determinant = np.linalg.slogdet(identity + scale[:, None] * prior * scale)[1]
     return weights, float(-best - count * math.log(shape.noise) - 0.5 * determinant)
 
 
 def _shape(point: Floats, inputs: tuple[SimilarityInput, ...]) -> Shape:
-    noise, sharpness, sensitivity, pressure, tie, alike, pair, *reaches = (float(value) for value in point)
+    noise, sharpness, sensitivity, pressure, tie, alike, pair, *rest = (float(value) for value in point)
+    reaches, leak = rest[: len(inputs)], rest[len(inputs) :]
     return Shape(
         noise=max(_LEAST_NOISE, math.exp(noise)),
         sharpness=math.exp(sharpness),
@@ -391,4 +427,5 @@ def _shape(point: Floats, inputs: tuple[SimilarityInput, ...]) -> Shape:
         pair=math.exp(pair),
         inputs=inputs,
         reaches=tuple(math.exp(reach) for reach in reaches),
+        leak=math.exp(leak[0]) if leak else 0.0,
     )

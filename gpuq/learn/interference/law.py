@@ -6,7 +6,7 @@ Beyond that each takes `u_a + u_b` times as long (work is conserved, neither job
     log slowdown = max(0, log(u_a + u_b)),
 
 its corner rounded by a softplus of width `SHARPNESS`, since the peaks of two jobs do not always coincide. It has no fitted
-parameter. Learning only adds to its logarithm before the corner, so no pair is predicted to be faster together than alone.
+parameter. What is learned is added to its logarithm before the corner (see `learned`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 The law (see `law`) gives what utilisations alone imply; a Gaussian process over (kind a, kind b) is added to its logarithm:
 
-    log s_ab = corner(law(u_a, u_b) + c + alpha_a + beta_b + gamma_ab)
+    log s_ab = max(0, corner(law(u_a, u_b) + f_ab) + leak * f_ab),  f_ab = c + alpha_a + beta_b + gamma_ab
+
+`leak` is 0 unless light pairs, of which the device could serve both at full speed, were clearly slowed too (by switches between
+the two, for caches, for cores of the host); then it is the slope that their logs have in `f`, as of a leaky rectifier.
 
 `alpha` is a kind's sensitivity, `beta` its pressure, and `gamma` what this pair has beyond both. A kind's terms are shrunk
 towards those of similar kinds (model, batch size, utilisation, step time, memory, power), those of a kind unlike all others
@@ -62,6 +65,8 @@ class Shape(msgspec.Struct, frozen=True):
     """What kinds are compared by. Stored as `traits`."""
     reaches: tuple[Positive, ...] = ()
     """One per input, in spreads: at this distance the similarity has fallen to 0.61."""
+    leak: Annotated[float, Meta(ge=0)] = 0.0
+    """How much of what was learned on top of the law counts where the device could serve both at full speed."""
 
 
 class Factors(msgspec.Struct, frozen=True):
@@ -77,51 +82,55 @@ class Factors(msgspec.Struct, frozen=True):
     """Neither, one, both: the standard deviation, in logs, of what the form itself gets wrong, whatever is known of the kinds."""
 
 
-class Few(msgspec.Struct, frozen=True):
-    """As `Admission`, at the budgets that too few pairs were left out for."""
+class Tiers(msgspec.Struct, frozen=True):
+    """Thresholds by how many of the two kinds were measured beside others. Of kinds that were not, models that were not show less
+    than other sizes of models that were: `one_resized` and `neither_resized` are for pairs that have only the latter."""
 
     both: Thresholds = ()
     one: Thresholds = ()
     neither: Thresholds = ()
     law: Thresholds = ()
+    """Of the law alone."""
+    one_resized: Thresholds = ()
+    neither_resized: Thresholds = ()
 
 
-class Admission(msgspec.Struct, frozen=True):
-    """What admission was found to get wrong (see `risk`), by how many of the two kinds were measured beside others. Empty: not
-    calibrated."""
+# By which `Interference` numbers what is known of a pair; `_RESIZED` more where all models were measured.
+_TIERS = ("neither", "one", "both", "neither_resized", "one_resized")
+_RESIZED = 3
 
-    both: Thresholds = ()
-    one: Thresholds = ()
-    neither: Thresholds = ()
-    law: Thresholds = ()
-    """What the law alone gets wrong."""
-    few: Few = Few()
+
+class Admission(Tiers, frozen=True):
+    """What admission was found to get wrong (see `risk`). Empty: not calibrated."""
+
+    few: Tiers = Tiers()
+    """At the budgets that too few pairs were left out for."""
+    law_beside: Tiers = Tiers()
+    """Of the law, at the budgets where there are thresholds of what was learned. Empty: the law does not count there."""
 
     @classmethod
     def of(cls, **found: RiskCalibration) -> Admission:
-        """From a calibration for each of `both`, `one`, `neither` and `law`."""
-        few = Few(**{name: one.few for name, one in found.items()})
-        return cls(**{name: one.shown for name, one in found.items()}, few=few)
+        """From a calibration for each field of `Tiers`, or some of them."""
+        shown, few, beside = ({name: one[place] for name, one in found.items()} for place in range(3))
+        return cls(**shown, few=Tiers(**few), law_beside=Tiers(**beside))
 
     @property
     def calibrated(self) -> bool:
         """Whether there were pairs enough to calibrate with, at any budget."""
-        return any(limits for tier in (self.both, self.one, self.neither, self.law) for limits in tier)
+        return any(limits for name in Tiers.__struct_fields__ for limits in getattr(self, name))
 
     @property
-    def tiers(self) -> tuple[RiskCalibration, RiskCalibration, RiskCalibration]:
-        """Of pairs of which neither kind was measured beside others, one was, and both were."""
-        few = self.few
-        return (
-            RiskCalibration(self.neither, few.neither),
-            RiskCalibration(self.one, few.one),
-            RiskCalibration(self.both, few.both),
-        )
+    def tiers(self) -> tuple[RiskCalibration, ...]:
+        """In the order of `_TIERS`."""
+        return tuple(map(self._calibration, _TIERS))
 
     @property
     def by_law(self) -> RiskCalibration:
         """Of the law alone."""
-        return RiskCalibration(self.law, self.few.law)
+        return self._calibration("law")
+
+    def _calibration(self, name: str) -> RiskCalibration:
+        return RiskCalibration(*(getattr(of, name) for of in (self, self.few, self.law_beside)))
 
 
 class Interference(msgspec.Struct, frozen=True, dict=True):
@@ -137,7 +146,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         """(expected, upper) slowdown of each of `ones` beside the entry of `besides` at the same index."""
         logs, doubt = self.logs(ones, besides)
         of_tiers = np.array([self.factors.neither, self.factors.one, self.factors.both])
-        levels = self._levels(ones, besides) if self.kinds else np.zeros(len(ones), dtype=np.intp)
+        levels = self._levels(ones, besides) % _RESIZED if self.kinds else np.zeros(len(ones), dtype=np.intp)
         width = of_tiers[levels] * np.hypot(doubt, np.array(self.factors.misfits)[levels])
         return np.exp(np.minimum(logs, _MOST_LOG)), np.exp(np.minimum(logs + width, _MOST_LOG))
 
@@ -163,8 +172,12 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def _levels(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> np.ndarray:
-        """`known` of each of `ones` beside the entry of `besides` at the same index."""
-        return np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
+        """The index in `_TIERS` of each of `ones` beside the entry of `besides` at the same index."""
+        levels = []
+        for pair in zip(ones, besides, strict=True):
+            new = [kind.model for kind in pair if kind.kind not in self._measured_kinds]
+            levels.append(2 - len(new) + (_RESIZED if new and self._models.issuperset(new) else 0))
+        return np.array(levels, dtype=np.intp)
 
     def known(self, one: Profile, beside: Profile) -> int:
         """How many of the two kinds were measured beside others: 0, 1 or 2."""
@@ -204,7 +217,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         # The sum over measured pairs i of k(a, a_i) w_i k(b, b_i).
         pair = np.einsum("ij,ij->i", (near @ weights)[a], near[b])
         added = COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * pair
-        logs, slope = corner(slack(utilization_a, utilization_b) + added, shape.sharpness)
+        logs, slope = response(slack(utilization_a, utilization_b), added, shape)
 
         # An approximation of the posterior variance that needs no matrix of pairs by pairs: as if the most similar measured kind
         # alone were known, and exactly, which leaves 1 - k^2 of the prior variance.
@@ -214,7 +227,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
             + shape.pressure**2 * (1 - nearest[b])
             + shape.pair**2 * (1 - nearest[a] * nearest[b])
         )
-        return logs, np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0))
+        # No pair is expected to be faster together than alone.
+        return np.maximum(logs, 0.0), np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0))
 
     def similarity(self, profiles: Sequence[Profile]) -> Floats:
         """k between each of these kinds and each measured one: [profile, measured kind].
@@ -270,6 +284,12 @@ LAW = Interference((), (), Shape(sensitivity=0.25, pressure=0.25, pair=0.1), Fac
 def similarity(one: Sequence[Profile], other: Sequence[Profile], shape: Shape) -> Floats:
     """k between each of `one` and each of `other`; 1 for the same kind."""
     return blend(same_kind(one, other), distances(one, other, shape.inputs), shape)
+
+
+def response(law: Floats, added: Floats, shape: Shape) -> tuple[Floats, Floats]:
+    """(log slowdown, its slope in what was added) of pairs with this slack by the law. With a leak the log may be below 0."""
+    logs, slope = corner(law + added, shape.sharpness)
+    return logs + shape.leak * added, slope + shape.leak
 
 
 def blend(same: Floats, far: Floats, shape: Shape) -> Floats:

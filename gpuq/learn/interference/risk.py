@@ -10,9 +10,10 @@ threshold per budget, type of device, way of sharing, and tier of evidence). Bot
 What was left out of a new model are models, and pairs of one model err alike: so the number of pairs is their effective one, and
 pairs of fewer than five models, however many, show nothing of another.
 
-The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. A pair that keeps its budget by
-what was learned, and has half of the risk by the law, may pass by that: otherwise a kind that was never beside another would
-never be where forecasts of new kinds are poor, and so never be measured.
+The law has thresholds of its own, from all measured pairs, since it was fitted to none of them. At each budget a pair passes by
+what was learned, by the law if it keeps its budget by what was learned, or, as two ways in admit more wrongly than one, by either
+at half of the risk: by whichever of the three admits most of the left-out pairs at a risk of 10%. Where forecasts of new kinds
+are poor that is the law, or such a kind would never be measured.
 
 Where too few left-out pairs, or of too few models, were expected to keep a budget, something is assumed of it: of what was
 learned, that the widest distance (of logs) between threshold and budget that other budgets need is enough there; of the law, that
@@ -32,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Sequence, Set
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -60,18 +62,21 @@ _MOST_EXCESS = 6.0
 _OWNER_EXCESS = 1.5
 # The part of the risk of pairs that share again, and are known by their measurements, that pairs never measured may use up.
 _RESERVED = 0.05
+_ASSUMED = LEVELS.index(_WHOLE_BUDGET)
 _LOGS = np.log(BUDGETS)
 # Of log slowdowns in thresholds, and of all that is compared with them: pairs that differ by less are one group.
 _DECIMALS = 6
 _LEVELS = np.array(LEVELS)
+# Below every expected log slowdown: that of light pairs is 0 to `_DECIMALS`.
+_NO_PAIR = -1.0
 # How many pairs that keep a budget, and none that does not, show each of them.
 _NEEDED = np.array(
     [1 if level >= 1 else math.ceil(math.log(1 - _CONFIDENCE) / math.log(1 - level)) for level in LEVELS]
 )
 
 Thresholds = tuple[tuple[float, ...], ...]
-"""Per budget of `BUDGETS`: the highest expected log slowdown of a pair, per entry of `LEVELS`; 0, which none is expected to
-keep, where no pair has so low a risk. Empty: not known."""
+"""Per budget of `BUDGETS`: the highest expected log slowdown of a pair, per entry of `LEVELS`; `_NO_PAIR` where none has so low a
+risk. Empty: not known."""
 
 
 class LeftOutPairs(NamedTuple):
@@ -81,10 +86,16 @@ class LeftOutPairs(NamedTuple):
     expected: Floats
     measured: Floats
     members: Floats | None
+    law: Floats
+    """What the law expects; nan: it says nothing."""
 
     @classmethod
     def of(
-        cls, expected: Sequence[float], measured: Sequence[float], units: Sequence[Set[Hashable]] | None = None
+        cls,
+        expected: Sequence[float],
+        measured: Sequence[float],
+        units: Sequence[Set[Hashable]] | None = None,
+        law: Sequence[float] | None = None,
     ) -> LeftOutPairs:
         """In any order. `units`: what was left out of each pair, one or two models or kinds."""
         rounded = np.array(expected, dtype=np.float64).round(_DECIMALS)
@@ -93,15 +104,18 @@ class LeftOutPairs(NamedTuple):
         if units is not None and len(set(map(frozenset, units))) < len(units):
             index = list(dict.fromkeys(unit for of in units for unit in of))
             members = np.array([[unit in of for unit in index] for of in units], dtype=np.float64)[order]
-        return cls(rounded[order], np.array(measured, dtype=np.float64)[order], members)
+        by_law = np.array([math.nan] * len(rounded) if law is None else law, dtype=np.float64).round(_DECIMALS)[order]
+        return cls(rounded[order], np.array(measured, dtype=np.float64)[order], members, by_law)
 
 
 class RiskCalibration(NamedTuple):
     """What left-out pairs show. `shown`: thresholds at the budgets that enough of them were expected to keep; `few`: at the
-    others, of what is assumed there and what the few pairs say to it."""
+    others, of what is assumed there and what the few pairs say to it. `law`: thresholds of the law beside those that are
+    shown."""
 
     shown: Thresholds = ()
     few: Thresholds = ()
+    law: Thresholds = ()
 
 
 def law_calibration(pairs: LeftOutPairs) -> RiskCalibration:
@@ -118,7 +132,7 @@ def law_calibration(pairs: LeftOutPairs) -> RiskCalibration:
 def calibration(pairs: LeftOutPairs) -> RiskCalibration:
     """What these left-out pairs show of what was learned."""
     shown = tuple(_threshold(pairs, log) if _enough(pairs, log) else () for log in _LOGS)
-    known = [log - np.array(limits) for log, limits in zip(_LOGS, shown, strict=True) if limits]
+    known = [log - np.maximum(limits, 0.0) for log, limits in zip(_LOGS, shown, strict=True) if limits]
     margins = np.max(known, axis=0) if known else np.full(len(LEVELS), np.inf)
     few = (() if limits else _threshold(pairs, log, log - margins) for log, limits in zip(_LOGS, shown, strict=True))
     return RiskCalibration(shown, tuple(few))
@@ -163,11 +177,17 @@ def _threshold(pairs: LeftOutPairs, budget: float, granted: Floats | None = None
     if granted is not None:
         near = int(np.searchsorted(points, upto.max(), side="right"))
         wrong, count, levels = wrong[:near], count[:near], _LEVELS[:, None]
-        # What is assumed ends where these pairs refute it, be it those of a few models.
-        refuted = betainc(np.maximum(wrong, 1e-9), count - wrong + 1, levels) < 1 - _CONFIDENCE
+        claimed = points[:near] <= upto[:, None]
+        # What is assumed ends where these pairs refute it, be it those of a few models: of lighter pairs too, where those of
+        # which 10% was assumed are shown to have more than twice that, since less was assumed of the lighter ones because of it.
+        refuted, twice = (
+            betainc(np.maximum(wrong, 1e-9), count - wrong + 1, share) < 1 - _CONFIDENCE
+            for share in (levels, 2 * _WHOLE_BUDGET)
+        )
+        ended = refuted | (twice & claimed[_ASSUMED]).any()
         assumed = betainc(alpha[:near], kept[:near] + _NEEDED[:, None], levels) >= _CONFIDENCE
-        low[:, :near] |= assumed & ~refuted & (points[:near] <= upto[:, None])
-    return tuple(float(points[found][-1]) if found.any() else 0.0 for found in low)
+        low[:, :near] |= assumed & claimed & ~ended
+    return tuple(float(points[found][-1]) if found.any() else _NO_PAIR for found in low)
 
 
 def _design_effect(members: Floats | None, exceeded: np.ndarray) -> tuple[Floats, Floats]:
@@ -213,6 +233,35 @@ def strictest(found: Sequence[RiskCalibration]) -> RiskCalibration:
     return RiskCalibration(tuple(shown), tuple(few))
 
 
+def with_law(learned: RiskCalibration, of_law: RiskCalibration, left_out: LeftOutPairs) -> RiskCalibration:
+    """What was learned and the law together, at the budgets where left-out pairs show how good forecasts are: the one, the other,
+    or either at half of its risk, whichever admits most of these pairs at a risk of 10%."""
+    shown, law = [], []
+    for place, budget in enumerate(_LOGS):
+        own, other = (each[place] if each else () for each in (learned.shown, _known(of_law)))
+        if own and other:
+            ways = [(own, ()), ((_NO_PAIR,) * len(LEVELS), other), (_half_risk(own), _half_risk(other))]
+            own, other = max(ways, key=lambda way: _admitted(left_out, way, budget))
+        shown.append(own)
+        law.append(other if own else ())
+    return RiskCalibration(tuple(shown), learned.few, tuple(law))
+
+
+def _half_risk(limits: tuple[float, ...]) -> tuple[float, ...]:
+    """Each level's threshold the one of half of its risk."""
+    places = (np.searchsorted(_LEVELS, _LEVELS / 2 + 1e-9, side="right") - 1).tolist()
+    return tuple(limits[place] if place >= 0 else _NO_PAIR for place in places)
+
+
+def _admitted(pairs: LeftOutPairs, limits: tuple[tuple[float, ...], tuple[float, ...]], budget: float) -> int:
+    """How many of these pairs have a risk of at most 10% by these thresholds, of what was learned and of the law."""
+    shown, law = limits
+    yes = pairs.expected <= shown[_ASSUMED]
+    if law:
+        yes |= (pairs.law <= law[_ASSUMED]) & (pairs.expected <= round(budget, _DECIMALS))
+    return int(yes.sum())
+
+
 def risks(
     calibrated: RiskCalibration, of_law: RiskCalibration, expected: Floats, law: Floats
 ) -> list[tuple[float, ...]]:
@@ -220,15 +269,14 @@ def risks(
     levels = _assumed(expected, law)
     expected, law, budgets = (np.round(logs, _DECIMALS) for logs in (expected, law, _LOGS))
     highest = np.full(len(law), len(LEVELS) - 1)
-    for place, log in enumerate(budgets):
-        shown, few, of_law_limits = (each[place] if each else () for each in (*calibrated, _known(of_law)))
-        # Of a pair without utilisations nothing is assumed once pairs could be left out.
-        otherwise = highest if shown else np.where(np.isnan(law) & bool(few), highest, levels[:, place])
-        found = (
-            _by_law(of_law_limits, expected, law, float(log), otherwise, assume=not shown)
-            if of_law_limits
-            else otherwise
-        )
+    for place, budget in enumerate(budgets):
+        shown, few, beside, alone = (each[place] if each else () for each in (*calibrated, _known(of_law)))
+        if shown:
+            found = _by_law(beside, expected, law, float(budget), highest)
+        else:
+            # Of a pair without utilisations nothing is assumed once pairs could be left out.
+            otherwise = np.where(np.isnan(law) & bool(few), highest, levels[:, place])
+            found = _by_law(alone, expected, law, float(budget), otherwise)
         if learned := shown or few:
             found = np.minimum(found, np.searchsorted(np.array(learned), expected))
         levels[:, place] = found
@@ -236,7 +284,8 @@ def risks(
 
 
 def _known(found: RiskCalibration) -> Thresholds:
-    return tuple(limits or few for limits, few in zip(*found, strict=True))
+    # Models of before there were any have no thresholds for few pairs.
+    return tuple(limits or few for limits, few in zip_longest(found.shown, found.few, fillvalue=()))
 
 
 def _assumed(expected: Floats, law: Floats) -> np.ndarray:
@@ -246,16 +295,13 @@ def _assumed(expected: Floats, law: Floats) -> np.ndarray:
 
 
 def _by_law(
-    limits: tuple[float, ...], expected: Floats, law: Floats, budget: float, otherwise: np.ndarray, *, assume: bool
+    limits: tuple[float, ...], expected: Floats, law: Floats, budget: float, otherwise: np.ndarray
 ) -> np.ndarray:
-    """The level of each direction by the law, if what was learned is within the budget; twice its risk beside learned thresholds.
-    `otherwise` where the law says nothing."""
-    highest = len(LEVELS) - 1
-    found = np.searchsorted(np.array(limits), law)
-    if not assume:
-        # Two ways in admit more wrongly than one.
-        found = np.searchsorted(_LEVELS, 2 * _LEVELS[np.minimum(found, highest)])
-    return np.where(np.isnan(law), otherwise, np.where(expected > budget, highest, found))
+    """The level of each direction by the law, if what was learned is within the budget; `otherwise` where it says nothing."""
+    if not limits:
+        return otherwise
+    found = np.where(expected > budget, len(LEVELS) - 1, np.searchsorted(np.array(limits), law))
+    return np.where(np.isnan(law), otherwise, found)
 
 
 @lru_cache(maxsize=8192)

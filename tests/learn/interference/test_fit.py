@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+from collections.abc import Callable
 from functools import cache
 from statistics import fmean
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -80,6 +83,33 @@ def test_fit_works_without_utilisations():
     assert found is not None
     value, _ = expect(found, Profile(missing[0]), Profile(missing[1]))
     assert value == pytest.approx(world.slowdown(profiles[missing[0]], profiles[missing[1]]), rel=0.12)
+
+
+def test_light_pairs_that_are_slowed_are_predicted_from_each_other():
+    """Each model slows others, by up to a fifth, and no two of these jobs fill a third of the device."""
+    chance = random.Random(0)
+    profiles = {
+        f"{model}:{batch}": Profile(f"{model}:{batch}", model, 5.0 + 5 * batch, batch_log2=float(batch))
+        for model in "abcdefgh"
+        for batch in range(3)
+    }
+    costs = {model: 0.025 * place for place, model in enumerate("abcdefgh")}
+    pairs = {
+        (a, b): [math.exp(costs[a[0]] / 4 + costs[b[0]] + chance.gauss(0, 0.02))]
+        for a, b in itertools.product(profiles, repeat=2)
+        if chance.random() < 0.25
+    }
+    found = fit(profiles, pairs, 0.95)
+    asked = [pair for pair in itertools.product(profiles, repeat=2) if pair not in pairs]
+
+    assert found is not None
+    expected, _ = found.expect_many([profiles[a] for a, _ in asked], [profiles[b] for _, b in asked])
+    truth = [math.exp(costs[a[0]] / 4 + costs[b[0]]) for a, b in asked]
+    assert fmean(abs(value / true - 1) for value, true in zip(expected, truth, strict=True)) < 0.009
+
+
+def test_without_clear_evidence_of_slowed_light_pairs_they_are_not_expected_to_be():
+    assert learned_without().shape.leak == 0
 
 
 def test_bounds_hold_as_often_as_they_should_for_kinds_never_seen():
@@ -164,6 +194,30 @@ def test_a_job_beside_itself_is_calibrated_by_the_worse_of_the_two():
     found_risks = found.risks(sweeps, sweeps, found.expect_many(sweeps, sweeps)[0])
     assert min(of[BUDGETS.index(1.15)] for of in found_risks) > 0.1
     assert max(of[BUDGETS.index(1.5)] for of in found_risks) <= 0.1
+
+
+def test_of_few_models_new_sizes_of_those_are_admitted_and_other_models_are_not():
+    """Sixteen sizes of three models, and forecasts that are right: of a fourth model that shows nothing."""
+    sizes = [Profile(f"{model}:{size}", model) for model in "abc" for size in range(16)]
+
+    def left_out(unit: Callable[[Profile], str]) -> dict[int, list[LeftOut]]:
+        rows = [
+            LeftOut(pair, 0, 0.05, 0.1, 0.05, frozenset({unit(size)}))
+            for size in sizes
+            for pair in ((size.kind, "other"), ("other", size.kind))
+        ]
+        return {0: [], 1: rows, 2: []}
+
+    kinds, models = left_out(lambda size: size.kind), left_out(lambda size: str(size.model))
+    factors, admission = fit_module.calibrated({0: [], 1: [], 2: []}, kinds, models, [], 0.95)
+    part = Interference((*sizes, Profile("other", "d")), (), factors=factors, admission=admission)
+
+    def risk(model: str | None) -> float:
+        found = part.risks([Profile("new", model)], [part.kinds[0]], np.exp([0.05]))
+        return found[0][BUDGETS.index(1.15)]
+
+    assert risk("b") <= 0.1
+    assert risk("e") == risk(None) == 1
 
 
 @settings(max_examples=15, deadline=None)

@@ -22,6 +22,7 @@ from gpuq.learn.interference.risk import (
     risks,
     scaled,
     strictest,
+    with_law,
 )
 
 AT = BUDGETS.index(1.15)
@@ -116,6 +117,16 @@ def test_a_pair_at_a_threshold_is_admitted_whatever_its_seventh_decimal():
     assert risk_of(0.0600004, calibrated=calibrated) == risk_of(0.0599996, calibrated=calibrated) <= 0.1
 
 
+def test_the_lightest_pairs_are_refused_too_where_they_exceeded_their_budget():
+    """By the law, and by what was learned where it follows the law, two jobs of 25% in all are slowed by nothing."""
+    lightest = [0.0] * 60
+
+    assert risk_of(0.0, law=0.0, of_law=calibrate_law(lightest, [0.3] * 60)) > 0.5
+    assert risk_of(0.0, calibrated=calibrate(lightest, [0.3] * 60)) > 0.5
+    assert risk_of(0.0, law=0.0, of_law=calibrate_law(lightest, lightest)) <= 0.1
+    assert risk_of(0.0, calibrated=calibrate(lightest, lightest)) <= 0.1
+
+
 def test_forecasts_that_are_no_good_admit_nothing():
     expected, measured = pairs(300, 0, noise=0.001)
     calibrated = calibrate(expected, np.random.default_rng(1).permutation(measured))
@@ -164,19 +175,53 @@ def test_the_law_is_trusted_as_far_as_it_proved_right():
     assert risk_of(0.1, law=0.13, of_law=right) <= 0.05
     assert risk_of(0.1, law=0.06, of_law=wrong) > 0.1 >= risk_of(0.1, law=0.03, of_law=wrong)
     assert risk_of(0.15, law=0.03, of_law=right) > 0.1, "it is expected to exceed its budget"
-    poor = calibrate(sums, np.random.default_rng(0).permutation(sums) + 0.1)
-    assert risk_of(0.1, law=0.03, calibrated=poor) > 0.1
-    assert risk_of(0.1, law=0.03, calibrated=poor, of_law=right) <= 0.1, "or a new kind would never be measured"
+
+
+def test_where_forecasts_are_poor_the_law_counts_in_their_place():
+    sums = np.linspace(0.0, 0.2, 200)
+    expected = np.random.default_rng(0).permutation(sums)
+    measured = np.where(sums > 0.13, 0.3, 0.0)
+    poor, of_law = calibrate(expected, measured), calibrate_law(sums, measured)
+    together = with_law(poor, of_law, LeftOutPairs.of(expected, measured, law=sums))
+
+    assert risk_of(0.1, law=0.12, calibrated=poor, of_law=of_law) > 0.1
+    assert risk_of(0.1, law=0.12, calibrated=together, of_law=of_law) <= 0.1, "or a new kind would never be measured"
+    assert risk_of(0.15, law=0.12, calibrated=together, of_law=of_law) > 0.1, "it is expected to exceed its budget"
+    assert risk_of(0.001, calibrated=together, of_law=of_law) > 0.1, "and forecasts admit nothing"
+
+
+def test_where_the_law_is_poor_forecasts_count_alone():
+    expected = np.linspace(0.0, 0.2, 200)
+    sums = np.random.default_rng(0).permutation(expected)
+    good, of_law = calibrate(expected, expected), calibrate_law(sums, expected)
+    together = with_law(good, of_law, LeftOutPairs.of(expected, expected, law=sums))
+
+    assert together.shown == good.shown
+    assert risk_of(0.12, law=0.0, calibrated=together, of_law=of_law) <= 0.1
+
+
+def test_where_forecasts_and_the_law_know_different_pairs_either_counts_at_half_of_the_risk():
+    """Of the first 300 pairs forecasts say that they are not slowed, of the others the law does; of the rest neither does."""
+    kept, lost = np.zeros(600), np.full(100, 0.3)
+    expected = np.concatenate([np.full(300, 0.01), np.full(400, 0.12)])
+    sums = np.concatenate([np.full(300, 0.3), np.full(300, 0.01), np.full(100, 0.3)])
+    measured = np.concatenate([kept, lost])
+    together = with_law(
+        calibrate(expected, measured), calibrate_law(sums, measured), LeftOutPairs.of(expected, measured, law=sums)
+    )
+
+    assert risk_of(0.01, law=0.3, calibrated=together) <= 0.1
+    assert risk_of(0.12, law=0.01, calibrated=together) <= 0.1
+    assert risk_of(0.12, law=0.3, calibrated=together) > 0.1
+    assert risk_of(0.01, law=0.3, calibrated=together) == 2 * risk_of(0.01, calibrated=calibrate(expected, measured))
 
 
 def test_the_first_pairs_that_keep_their_budget_make_the_law_no_stricter_than_none():
-    """Some models err alike, and forecasts of new kinds are no good, so the law has to show half of the risk."""
     light = np.full(ENOUGH + 2, 0.01)
-    poor = calibrate(np.linspace(0.0, 0.2, 200), np.random.default_rng(0).permutation(np.linspace(0.0, 0.2, 200)) + 0.1)
 
-    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=calibrate(light, light)) > 0.1, "without what is assumed"
-    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=calibrate_law(light, light)) <= 0.1
-    assert risk_of(0.1, law=0.01, calibrated=poor, of_law=calibrate_law(light, light + 0.2)) > 0.1
+    assert risk_of(0.05, law=0.03) == risk_of(0.05, law=0.03, of_law=calibrate_law(light, light)) == 0.05
+    assert risk_of(0.05, law=0.03, of_law=calibrate(light, light)) > 0.05, "without what is assumed"
+    assert risk_of(0.05, law=0.03, of_law=calibrate_law(light, light + 0.2)) > 0.1
 
 
 def test_of_two_calibrations_the_stricter_counts():
@@ -218,6 +263,23 @@ def test_the_first_pairs_that_exceed_their_budget_count_against_the_load_rule():
 
     assert risk_of(0.1, law=0.03, of_law=calibrate_law(sums, sums)) <= 0.1
     assert risk_of(0.1, law=0.03, of_law=calibrate_law(sums, sums + [0, 0.2] * 6)) > 0.1
+
+
+def test_what_is_assumed_of_the_load_rule_ends_for_light_pairs_too_where_heavier_ones_refute_it():
+    """A sum of 100% is right in one of three cases, so why should half of the load be right in nine of ten?"""
+    sums, exceeded = [0.002] * 7 + [0.05] * 60, [0.0] * 7 + [0.3, 0.3, 0.0] * 20
+
+    assert risk_of(0.1, law=0.002, of_law=calibrate_law(sums[:7], exceeded[:7])) <= 0.1
+    assert risk_of(0.1, law=0.002, of_law=calibrate_law(sums, exceeded)) > 0.1
+    assert risk_of(0.1, law=0.002, of_law=calibrate_law([0.002] * 23 + sums, [0.0] * 23 + exceeded)) <= 0.1, (
+        "unless they show it themselves"
+    )
+
+
+def test_a_calibration_of_before_few_pairs_counted_is_read():
+    found = calibrate_law(np.linspace(0.0, 0.2, 200), np.linspace(0.0, 0.2, 200))
+
+    assert risk_of(0.1, law=0.06, of_law=RiskCalibration(found.shown)) == risk_of(0.1, law=0.06, of_law=found)
 
 
 def test_without_utilisations_nothing_is_assumed_of_a_pair_once_others_were_measured():
