@@ -103,9 +103,10 @@ class EffectiveSettings:
             else:
                 self.left_out[name] = found
 
-    def default(self, name: str, raw: Any, *, instead: bool = False) -> None:
-        """Set a default of the script, unless something else set that name; `instead` of another default of that name."""
-        for key, found in _kept(_key(name), raw):
+    def default(self, name: str, raw: Any, *, instead: bool = False, whole: bool = False) -> None:
+        """Set a default of the script, unless something else set that name; `instead` of another default of that name, and under
+        its whole name if `whole`."""
+        for key, found in _kept(_dotted(name) if whole else _key(name), raw):
             if key not in (self.given if instead else self.values):
                 self._default(key, found)
 
@@ -159,8 +160,9 @@ def effective_settings(
     _take_words(found, words, declared, read, files)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
+    several = _of_several((), declared, files)
     for name, raw in _defaults(surveys, script.values):
-        found.default(*(declared.chosen(name, str(raw)) or (name, raw)))
+        found.default(*(declared.chosen(name, str(raw)) or (name, raw)), whole=_key(name) in several)
     for name, raw in script.sizes.items():
         found.default(name, raw, instead=True)
     for name, number in script.written.items():
@@ -183,7 +185,9 @@ def _take_words(
     given: dict[str, list[str]] = {}
     looked_up = {variable for variable, _ in _looked_up(declared.surveys)}
     named = list(_named(words, looked_up, declared.switches))
-    several = _of_several([declared.name_of(option) for option, word in named if option and word is not None], files)
+    several = _of_several(
+        [declared.name_of(option) for option, word in named if option and word is not None], declared, files
+    )
     for option, word in named:
         if option is None:
             place += 1
@@ -204,11 +208,11 @@ def _take_words(
             found.give(f"{name}-repeated", f"{len(texts)}: {' '.join(texts)}")
 
 
-def _of_several(names: Iterable[str], files: Sequence[ConfigFile]) -> set[str]:
+def _of_several(names: Iterable[str], declared: Declared, files: Sequence[ConfigFile]) -> set[str]:
     """The keys under which several of these options would be compared: `width` of `enc.width=64 dec.width=32`, also where one of
-    them is an entry of a file."""
+    them is only declared, or an entry of a file."""
     found: dict[str, set[str]] = {}
-    for name in names:
+    for name in (*names, *declared.names.values()):
         found.setdefault(_key(name), set()).add(_dotted(name))
     dotted = {key for key, its in found.items() if any("." in name for name in its)}
     for keys, _ in entries(files):

@@ -590,6 +590,15 @@ def test_settings_that_end_in_one_word_are_all_compared(one: str, other: str):
     assert first == effective_settings((*one.split(), "--lr", "1"), {}).values
 
 
+def test_two_options_that_a_script_declares_are_two_settings(tmp_path: Path):
+    source = (
+        PARSER
+        + "p.add_argument('--batch-size', type=int, default=64)\np.add_argument('--micro-batch-size', type=int, default=8)\n"
+    )
+    assert read(tmp_path, source) == {"batch-size": 64.0, "micro-batch-size": 8.0}
+    assert read(tmp_path, source, "--micro-batch-size", "64") == {"batch-size": 64.0, "micro-batch-size": 64.0}
+
+
 def test_an_option_is_not_taken_for_an_entry_of_another_part_of_a_file(tmp_path: Path):
     for name, width in (("small", 64), ("large", 1024)):
         (tmp_path / f"{name}.yaml").write_text(f"enc:\n  width: {width}\n")
