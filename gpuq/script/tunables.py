@@ -88,7 +88,7 @@ class EffectiveSettings:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
         if plain(name).endswith(("seed", "seeds")) and (count := _several(raw)):
             name, raw = "seeds", count
-        dotted, short = ".".join(plain(part) for part in name.split(".")), _key(name)
+        dotted, short = _dotted(name), _key(name)
         about = meaning(dotted)
         # A secret, or what saves memory, may be so by what it belongs to.
         key = dotted if whole or dotted in self.values or about is not meaning(short) else short
@@ -103,9 +103,10 @@ class EffectiveSettings:
             else:
                 self.left_out[name] = found
 
-    def default(self, name: str, raw: Any, *, instead: bool = False) -> None:
-        """Set a default of the script, unless something else set that name; `instead` of another default of that name."""
-        for key, found in _kept(_key(name), raw):
+    def default(self, name: str, raw: Any, *, instead: bool = False, whole: bool = False) -> None:
+        """Set a default of the script, unless something else set that name; `instead` of another default of that name, and under
+        its whole name if `whole`."""
+        for key, found in _kept(_dotted(name) if whole else _key(name), raw):
             if key not in (self.given if instead else self.values):
                 self._default(key, found)
 
@@ -156,27 +157,38 @@ def effective_settings(
             found.give(*chosen)
         elif not _SYSTEM.match(variable):
             found.give(variable, text)
-    _take_words(found, words, declared, read)
+    _take_words(found, words, declared, read, files)
     if (count := _swept(words)) > 1:
         found.give("multirun", count)
+    several = _of_several((), declared, files)
     for name, raw in _defaults(surveys, script.values):
-        found.default(*(declared.chosen(name, str(raw)) or (name, raw)))
+        found.default(*(declared.chosen(name, str(raw)) or (name, raw)), whole=_key(name) in several)
     for name, raw in script.sizes.items():
         found.default(name, raw, instead=True)
     for name, number in script.written.items():
         found.written(name, number)
-    rest = [one.rest for one in files if one.rest]
+    rest = [*(one.rest for one in files if one.rest), *_overridden(files)]
     if rest or found.left_out:
         found.values["configuration"] = _digest(f"{rest} {sorted(found.left_out.items())}")
         found.given.add("configuration")
     return found
 
 
-def _take_words(found: EffectiveSettings, words: Sequence[str], declared: Declared, read: Container[str]) -> None:
+def _take_words(
+    found: EffectiveSettings,
+    words: Sequence[str],
+    declared: Declared,
+    read: Container[str],
+    files: Sequence[ConfigFile],
+) -> None:
     place = 0
     given: dict[str, list[str]] = {}
     looked_up = {variable for variable, _ in _looked_up(declared.surveys)}
-    for option, word in _named(words, looked_up, declared.switches):
+    named = list(_named(words, looked_up, declared.switches))
+    several = _of_several(
+        [declared.name_of(option) for option, word in named if option and word is not None], declared, files
+    )
+    for option, word in named:
         if option is None:
             place += 1
             _take_positional(found, place, word or "", declared, read)
@@ -188,12 +200,25 @@ def _take_words(found: EffectiveSettings, words: Sequence[str], declared: Declar
                 off = name.startswith(("no-", "no_"))
                 found.give(name[3:] if off else name, not off)
         elif word not in read:
-            given.setdefault(name, []).append(word)
-            found.give(*(declared.chosen(name, word) or (name, word)))
+            given.setdefault(_dotted(name), []).append(word)
+            found.give(*(declared.chosen(name, word) or (name, word)), whole=_key(name) in several)
     for name, texts in given.items():
         # It may count them all, or the last one only.
         if len(texts) > 1 and value(_key(name), texts[-1]) is not None:
             found.give(f"{name}-repeated", f"{len(texts)}: {' '.join(texts)}")
+
+
+def _of_several(names: Iterable[str], declared: Declared, files: Sequence[ConfigFile]) -> set[str]:
+    """The keys under which several of these options would be compared: `width` of `enc.width=64 dec.width=32`, also where one of
+    them is only declared, or an entry of a file."""
+    found: dict[str, set[str]] = {}
+    for name in (*names, *declared.names.values()):
+        found.setdefault(_key(name), set()).add(_dotted(name))
+    dotted = {key for key, its in found.items() if any("." in name for name in its)}
+    for keys, _ in entries(files):
+        if (key := _key(keys[-1])) in dotted:
+            found[key].add(_dotted(".".join(keys)))
+    return {key for key, its in found.items() if len(its) > 1}
 
 
 def _take_positional(found: EffectiveSettings, place: int, text: str, declared: Declared, read: Container[str]) -> None:
@@ -350,6 +375,10 @@ def _digest(text: str, of: str = "digest") -> str:
     return f"{of}-{short_digest(text)}"
 
 
+def _dotted(name: str) -> str:
+    return ".".join(plain(part) for part in name.split("."))
+
+
 def _key(name: str) -> str:
     short = plain(name)
     setting = SETTING_OF.get(short)
@@ -405,6 +434,17 @@ def _take_files(found: EffectiveSettings, files: Iterable[ConfigFile]) -> None:
         seen.setdefault(_key(keys[-1]), set()).add(repr(raw))
     for keys, raw in all_entries:
         found.give(".".join(keys), raw, whole=len(seen[_key(keys[-1])]) > 1)
+
+
+def _overridden(files: Sequence[ConfigFile]) -> list[str]:
+    """What earlier files say otherwise than later ones, which need not replace them: `--model a.yaml --data b.yaml`."""
+    last = dict(entries(files))
+    return sorted(
+        f"{keys} {raw!r}"
+        for one in files
+        for keys, raw in one.entries
+        if last[keys] != raw and value(_key(keys[-1]), raw) is not None
+    )
 
 
 def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tuple[str, Any]]:

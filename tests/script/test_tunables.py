@@ -571,3 +571,47 @@ def test_variables_that_only_begin_as_those_of_ranks_are_settings():
 def test_options_are_declared_by_a_shorter_name_too(tmp_path: Path):
     source = PARSER + "add = p.add_argument\nadd('--hidden', type=int, default=64)\n"
     assert read(tmp_path, source) == {"hidden": 64.0}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("enc.width=64 dec.width=32", "enc.width=1024 dec.width=32"),
+        ("--enc.width 64 --dec.width 32", "--enc.width 1024 --dec.width 32"),
+        ("--model.enc.layers 4 --model.dec.layers 2", "--model.enc.layers 48 --model.dec.layers 2"),
+        ("--model resnet18 --encoder small", "--model resnet152 --encoder small"),
+        ("--batch-size 8 --train-batch-size 4", "--batch-size 512 --train-batch-size 4"),
+        ("-D 64 -d 4", "-D 6400 -d 4"),
+    ],
+)
+def test_settings_that_end_in_one_word_are_all_compared(one: str, other: str):
+    first, second = (effective_settings(words.split(), {}).values for words in (one, other))
+    assert first != second
+    assert first == effective_settings((*one.split(), "--lr", "1"), {}).values
+
+
+def test_two_options_that_a_script_declares_are_two_settings(tmp_path: Path):
+    source = (
+        PARSER
+        + "p.add_argument('--batch-size', type=int, default=64)\np.add_argument('--micro-batch-size', type=int, default=8)\n"
+    )
+    assert read(tmp_path, source) == {"batch-size": 64.0, "micro-batch-size": 8.0}
+    assert read(tmp_path, source, "--micro-batch-size", "64") == {"batch-size": 64.0, "micro-batch-size": 64.0}
+
+
+def test_an_option_is_not_taken_for_an_entry_of_another_part_of_a_file(tmp_path: Path):
+    for name, width in (("small", 64), ("large", 1024)):
+        (tmp_path / f"{name}.yaml").write_text(f"enc:\n  width: {width}\n")
+    found = [
+        read(tmp_path, "import yaml\n", "--config", f"{name}.yaml", "--dec.width=32") for name in ("small", "large")
+    ]
+    assert found == [{"width": 64.0, "dec.width": 32.0}, {"width": 1024.0, "dec.width": 32.0}]
+    assert read(tmp_path, "import yaml\n", "--config", "small.yaml", "--enc.width=32") == {"width": 32.0}
+
+
+def test_files_that_say_the_same_thing_otherwise_all_count(tmp_path: Path):
+    for name, text in (("a", "width: 64\nlr: 1\n"), ("b", "width: 32\nlr: 3\n"), ("c", "width: 1024\nlr: 2\n")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    one, other = (read(tmp_path, "import yaml\n", "--net", f"{name}.yaml", "--data", "b.yaml") for name in "ac")
+    assert (one["width"], other["width"]) == (32.0, 32.0)
+    assert one["configuration"] != other["configuration"]

@@ -336,7 +336,10 @@ def _effective(submission: Submission, hints: Hints, runs: Program) -> Effective
     found = EffectiveSettings(dict(hints.values), set(hints.given))
     of_launchers = effective_settings(_arguments(replace(runs, arguments=())), env).values
     for name, text in of_launchers.items():
-        if name not in found.given:
+        if name in found.given and found.values.get(name) != text:
+            # The script may read the variable for another thing than the option of its name.
+            found.give(f"variable-{name}", text)
+        elif name not in found.given:
             of_script = found.values.get(name)
             found.give(name, text)
             if isinstance(of_script, float):

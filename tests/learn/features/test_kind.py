@@ -471,3 +471,13 @@ def test_tasks_that_take_other_places_of_a_list_are_other_work(
 def test_a_place_in_a_list_that_is_the_same_for_all_tasks_makes_no_variants():
     hints = Hints(framework="pytorch", values={"choice-of-idx": "no-0"}, given=("choice-of-idx",))
     assert array_of("--idx", "0", "--seed", "{task}", tasks="0-2", hints=hints).variants == ()
+
+
+def test_a_variable_of_the_name_of_an_option_counts_beside_it():
+    hints = Hints(framework="pytorch", values={"width": 64.0}, given=("width",))
+
+    def values(width: str) -> object:
+        return features_of("python", "train.py", "--width", "64", hints=hints, env={"WIDTH": width})["values"]
+
+    assert values("64") == {"width": 64.0}
+    assert values("1024") == {"width": 64.0, "variable-width": 1024.0}
