@@ -69,8 +69,13 @@ class Unreachable(GpuqError):
     exit_code = 4
     http_status = 503
     fix = "Start it with `gpuq up`, or set GPUQ_HOME to the home of one that is running."
-    sign: ClassVar[str] = "unreachable"
+    sign: str = "unreachable"
     """The word that /readyz has for it."""
+
+    def __init__(self, message: str | None = None, *, fix: str | None = None, sign: str | None = None) -> None:
+        super().__init__(message, fix=fix)
+        if sign is not None:
+            self.sign = sign
 
 
 class NotPermitted(GpuqError):

@@ -16,7 +16,6 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuq.adapters.redis.link import LoginRefused, NotWritable
 from gpuq.api.contract import openapi
 from gpuq.api.contract.routes import ROUTES, methods
 from gpuq.api.handlers import models, policies
@@ -46,8 +45,8 @@ async def test_readyz_names_what_is_missing_in_fixed_words(endpoint: Endpoint) -
     assert (await ready(endpoint))[1]["dispatcher"] == "stale"
     endpoint.stream.picture = picture(time.time(), shares_redis=True)
     assert (await ready(endpoint))[1]["redis"] == "shared"
-    for fault, word in ((LoginRefused(), "refused"), (NotWritable(), "unwritable")):
-        endpoint.stream.fault = fault
+    for word in ("refused", "unwritable"):
+        endpoint.stream.fault = Unreachable(sign=word)
         assert (await ready(endpoint))[1]["redis"] == word
     endpoint.stream.down = True
     assert (await ready(endpoint))[1]["redis"] == "unreachable"

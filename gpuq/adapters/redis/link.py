@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import redis
@@ -35,24 +35,22 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class RedisAway(Unreachable):
-    """Redis does not answer."""
+class Fault(NamedTuple):
+    """What is wrong with the server: the word that /readyz has for it, and what to do."""
 
-    fix = "Start it with `gpuq up`, or see that the server named in GPUQ_REDIS_URL is up; `gpuq doctor` checks it."
-
-
-class LoginRefused(Unreachable):
-    """Redis refuses the login."""
-
-    fix = "Put the right user and password into GPUQ_REDIS_URL, then restart gpuq's services."
-    sign = "refused"
+    sign: str
+    fix: str
 
 
-class NotWritable(Unreachable):
-    """Redis takes no writes."""
-
-    fix = "Give it memory (`maxmemory`) or room on its disk, as its log says, or name the primary server in GPUQ_REDIS_URL."
-    sign = "unwritable"
+AWAY = Fault(
+    Unreachable.sign,
+    "Start it with `gpuq up`, or see that the server named in GPUQ_REDIS_URL is up; `gpuq doctor` checks it.",
+)
+LOGIN_REFUSED = Fault("refused", "Put the right user and password into GPUQ_REDIS_URL, then restart gpuq's services.")
+NOT_WRITABLE = Fault(
+    "unwritable",
+    "Give it memory (`maxmemory`) or room on its disk, as its log says, or name the primary server in GPUQ_REDIS_URL.",
+)
 
 
 def async_client(url: str, connections: int = _MAX_CONNECTIONS) -> redis.asyncio.Redis:
@@ -89,7 +87,8 @@ def reaching(url: str) -> Iterator[None]:
         yield
     except (redis.RedisError, OSError) as error:
         reason = str(error) or type(error).__name__
-        raise _class_of(error)(f"Redis at {shown(url)} is not usable: {reason}") from error
+        fault = _fault_of(error)
+        raise Unreachable(f"Redis at {shown(url)} is not usable: {reason}", fix=fault.fix, sign=fault.sign) from error
 
 
 async def on_key(client: redis.asyncio.Redis, key: str, command: Callable[[], Awaitable[T]]) -> T:
@@ -130,12 +129,12 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{address}{parts.path}"
 
 
-def _class_of(error: Exception) -> type[Unreachable]:
+def _fault_of(error: Exception) -> Fault:
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
-        return LoginRefused
+        return LOGIN_REFUSED
     if isinstance(error, redis.ReadOnlyError | redis.exceptions.OutOfMemoryError):
-        return NotWritable
-    return NotWritable if any(words in str(error) for words in _TAKES_NO_WRITE) else RedisAway
+        return NOT_WRITABLE
+    return NOT_WRITABLE if any(words in str(error) for words in _TAKES_NO_WRITE) else AWAY
 
 
 @contextmanager

@@ -30,22 +30,23 @@ def test_an_invalid_url_is_bad_settings(make):
 
 
 @pytest.mark.parametrize(
-    ("error", "fix"),
+    ("error", "sign", "fix"),
     [
-        (redis.AuthenticationError("WRONGPASS"), "password"),
-        (redis.ReadOnlyError("READONLY"), "primary"),
-        (redis.BusyLoadingError("LOADING"), "gpuq doctor"),
-        (ConnectionResetError(), "gpuq doctor"),
-        (TimeoutError(), "gpuq doctor"),
-        (redis.OutOfMemoryError("command not allowed"), "maxmemory"),
-        (redis.ResponseError("MISCONF Redis is configured to save RDB snapshots"), "disk"),
-        (redis.ResponseError("ERR unknown command"), "gpuq doctor"),
+        (redis.AuthenticationError("WRONGPASS"), "refused", "password"),
+        (redis.ReadOnlyError("READONLY"), "unwritable", "primary"),
+        (redis.BusyLoadingError("LOADING"), "unreachable", "gpuq doctor"),
+        (ConnectionResetError(), "unreachable", "gpuq doctor"),
+        (TimeoutError(), "unreachable", "gpuq doctor"),
+        (redis.OutOfMemoryError("command not allowed"), "unwritable", "maxmemory"),
+        (redis.ResponseError("MISCONF Redis is configured to save RDB snapshots"), "unwritable", "disk"),
+        (redis.ResponseError("ERR unknown command"), "unreachable", "gpuq doctor"),
     ],
 )
-def test_each_fault_is_unreachable_with_its_fix(error, fix):
+def test_each_fault_is_unreachable_with_its_word_and_fix(error, sign, fix):
     with pytest.raises(Unreachable) as caught, reaching("redis://host"):
         raise error
     assert fix in caught.value.fix
+    assert (type(caught.value), caught.value.sign) == (Unreachable, sign), "its name is part of the API"
 
 
 def test_programming_errors_are_not_translated():
