@@ -327,6 +327,7 @@ class SchedulingContext:
         given = tuple(devices)
         self._placed.add(job.id)
         self._given.update(given)
+        self._reservations.end_by_launch(job.id)
         self.quotas.give(job, len(given))
 
     def evict(self, attempt: AttemptId, job: Job, devices: tuple[DeviceId, ...]) -> None:

@@ -110,6 +110,11 @@ class Reservations:
                 self._drop(overtaken)
             self._set(Reservation(job.id, chosen, ReservationReason.PREEMPTION))
 
+    def end_by_launch(self, job: JobId) -> None:
+        """The job got devices, so those that were reserved for it are no more."""
+        if job in self.by_job:
+            self._drop(job)
+
     def update(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
         """After the last proposal: drop the reservations that have lost their point, and return the actions that change those of
         the state into the rest. `placed` got their devices: a launch ends the reservation of its job by itself."""
@@ -190,7 +195,8 @@ class Reservations:
         rivals = [rival for rival in self.overdue if self._are_rivals(job, rival)]
         devices = None
         if all(is_clearly_less(self._least_patience_s(job), self._drained_in_s(rival.devices)) for rival in rivals):
-            pool = self._pool(job)
+            # With those given in this pass: else it would have none, and jobs behind it would fill what was drained for it.
+            pool = self._pool(job, with_given=True)
             devices = self._beside(job, pool, rivals) or self._before(job, pool, rivals)
         if devices is None:
             self._turned_down.add(self._need(job))

@@ -184,6 +184,21 @@ def test_small_jobs_behind_a_gang_do_not_have_devices_reserved_before_it_one_aft
     assert reserved(play) == {4: ("gpu0", "gpu1")}
 
 
+def test_what_was_drained_for_a_gang_stays_closed_when_a_job_of_higher_priority_takes_one_device() -> None:
+    play = Playbook(replace(PATIENT, residents_per_device=1)).happen(a_report(*FOUR))
+    for number in range(1, 5):
+        play.happen(Submitted(a_job(number, submitted_at=play.now))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(5, device_count=4, submitted_at=play.now))).settle().happen(after=700).settle()
+    play.happen(*map(an_exit, (2, 3, 4)), after=9000).settle()
+    play.happen(Submitted(a_job(6, submitted_at=play.now)), after=1)
+    play.happen(Submitted(a_job(7, owner="bob", priority=5, submitted_at=play.now))).settle()
+    assert list(play.launched()) == [1, 2, 3, 4]
+
+    play.happen(after=700).settle()
+    assert list(play.launched()) == [1, 2, 3, 4, 7]
+    assert reserved(play) == {5: ("gpu0", "gpu1", "gpu2", "gpu3")}
+
+
 def test_a_reservation_stays_where_the_last_attempt_runs_on_while_others_begin_there() -> None:
     """Of no job is it known how long it takes, so each is expected to run for as long again as it has."""
     hosts = {host: [a_device(f"{host}{number}", host=host) for number in range(2)] for host in ("a", "b")}
@@ -258,14 +273,15 @@ def test_a_device_that_a_user_has_booked_is_not_reserved_for_another(booked: tup
     assert reserved(play) == ({3: ("gpu1",)} if booked == ("gpu0",) else {})
 
 
-def test_a_device_that_a_job_gets_in_a_pass_is_not_reserved_in_it() -> None:
+def test_a_device_that_a_job_gets_in_a_pass_is_drained_after_it() -> None:
     play = overdue()
     assert apply(play.state, EndReservation(JobId(2)), play.now)
     play.happen(Submitted(a_job(3, kind="light", priority=9, submitted_at=play.now)))
 
-    assert [type(action) for action in play.decide() if isinstance(action, Launch | Reserve)] == [Launch]
-    play.decide()
+    assert [type(action) for action in play.decide() if isinstance(action, Launch | Reserve)] == [Launch, Reserve]
+    play.happen(Submitted(a_job(4, kind="light", priority=9, submitted_at=play.now)), a_start(1), an_exit(1)).settle()
     assert reserved(play) == {2: ("gpu0",)}
+    assert list(play.launched()) == [1, 3]
 
 
 @pytest.mark.parametrize(("waited_s", "is_overdue"), [(1900, False), (2100, True)])
