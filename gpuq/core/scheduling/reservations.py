@@ -195,8 +195,10 @@ class Reservations:
         rivals = [rival for rival in self.overdue if self._are_rivals(job, rival)]
         devices = None
         if all(is_clearly_less(self._least_patience_s(job), self._drained_in_s(rival.devices)) for rival in rivals):
-            # With those given in this pass: else it would have none, and jobs behind it would fill what was drained for it.
-            pool = self._pool(job, with_given=True)
+            pool = self._pool(job)
+            if self._drain(job, pool) is None:
+                # Without those given in this pass it would have none, and jobs behind it would fill what was drained for it.
+                pool = self._pool(job, with_given=True)
             devices = self._beside(job, pool, rivals) or self._before(job, pool, rivals)
         if devices is None:
             self._turned_down.add(self._need(job))
