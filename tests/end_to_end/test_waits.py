@@ -61,7 +61,8 @@ def test_tasks_wait_for_their_corresponding_ones_and_a_job_for_a_start(site: Sit
     out, gate = site.home / "tasks", site.home / "started"
     waits = submit(site, "--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done")
     opens = submit(site, "--after", f"start:{waits}", "--", "touch", str(gate))
-    first = submit(site, "--array", "0-2", "--", "sh", "-c", f"echo first {{task}} >> {out}; [ {{task}} != 1 ]")
+    task = f"echo first {{task}} >> {out}; [ {{task}} != 1 ]"
+    first = submit(site, "--array", "0-2", "--hold", "--", "sh", "-c", task)
     second = submit(
         site, "--array", "0-2", "--after", f"corr:{first}", "--", "sh", "-c", f"echo second {{task}} >> {out}"
     )
@@ -70,6 +71,7 @@ def test_tasks_wait_for_their_corresponding_ones_and_a_job_for_a_start(site: Sit
     )
     after = f"any:{first}_1-2,ok:{second}_[0,2],ok:{some}"
     last = submit(site, "--after", after, "--", "sh", "-c", f"echo last >> {out}")
+    run(site, "release", str(first))
     assert [site.wait(job)["state"] for job in (waits, opens, some, some + 1, last)] == ["COMPLETED"] * 5
     assert [site.wait(second + place)["state"] for place in range(3)] == ["COMPLETED", "CANCELLED", "COMPLETED"]
     assert site.job(second + 1)["reason"] == f"it waited for ok:{first + 1}, which can never hold any more"
