@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
@@ -37,7 +37,7 @@ _HEADERS = {
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
     app = web.Application(middlewares=[problem_pages, problems, refuse_encoded, identify, counted])
-    app[CONTEXT], app[KNOWN] = context, WeakSet()
+    app[CONTEXT], app[KNOWN] = context, WeakKeyDictionary()
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)
         for method in methods(route):

@@ -103,7 +103,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
         if path not in PROBES and (request.method, path) not in _OPEN and not is_exchange(request):
             request[CALLER] = await _caller_over_tcp(request, context)
     if CALLER in request:
-        note_known(request)
+        note_known(request, request[CALLER].user)
         ASKING.set(Asking(request[CALLER].user, partial(_has_hung_up, request)))
     return await handler(request)
 
