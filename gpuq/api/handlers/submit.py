@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 
 from gpuq.api import dependencies, visibility
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import bodies, params
+from gpuq.api.contract import bodies, limits, params
 from gpuq.api.contract.schema_jobs import SubmittedJob, SubmittedJobs
 from gpuq.api.handlers import files
 from gpuq.api.identity import Caller, caller_of
@@ -62,6 +62,7 @@ async def submit(request: web.Request) -> web.Response:
     count = sum(one.array.count if one.array else 1 for one in wanted)
     if count > params.MAX_BATCH:
         raise BadInput(f"The list holds {count:,} jobs with all tasks; {params.MAX_BATCH:,} are taken at once.")
+    await limits.check_unended(request, len(wanted), len(raw))
     if count <= _INLINE and len(raw) <= bodies.INLINE_BYTES:
         made = records(context, caller, wanted)
     else:
