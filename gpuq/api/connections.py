@@ -13,15 +13,16 @@ import resource
 import socket
 import ssl
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from gpuq.api.contract.problem import BadEncoding, Handler, TooLarge, TooSlow
+from gpuq.errors import GpuqError
 
 BODY_BEGINS_WITHIN_S = 10.0
 """How long a body may be waited for, besides the time that it has at LEAST_RATE."""
@@ -38,8 +39,18 @@ MOST_HANDSHAKES = 500
 """TLS handshakes that are not complete."""
 HANDSHAKE_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.5
-KNOWN: Final = web.AppKey("known", WeakKeyDictionary[asyncio.BaseTransport, str])
-"""The connections with an identified caller, and who that is."""
+TOKENS_EVERY_S = 5.0
+
+
+class Known(NamedTuple):
+    """The user or host that a connection's last request was of, and the id of the token that said so, if one did."""
+
+    who: str
+    token_id: str | None = None
+
+
+KNOWN: Final = web.AppKey("known", WeakKeyDictionary[asyncio.BaseTransport, Known])
+"""The connections with an identified caller."""
 _MOST_FILES: Final = 65_536
 _ACCEPT_AGAIN_S: Final = 0.5
 _log = logging.getLogger(__name__)
@@ -65,10 +76,26 @@ def allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
-def note_known(request: web.Request, who: str) -> None:
-    """Note that the caller of this connection is identified as this user or host."""
+def note_known(request: web.Request, known: Known) -> None:
+    """Note that the caller of this connection is identified."""
     if request.transport is not None:
-        request.app[KNOWN][request.transport] = who
+        request.app[KNOWN][request.transport] = known
+
+
+async def end_with_tokens(app: web.Application, valid: Callable[[str], Awaitable[bool]]) -> None:
+    """Close the connections of tokens that are not valid any more, until cancelled: a stream of events or a terminal that was
+    begun with one would go on. `valid` may raise GpuqError, and is asked again then."""
+    while True:
+        await asyncio.sleep(TOKENS_EVERY_S)
+        connections = [(one, known.token_id) for one, known in app[KNOWN].items() if known.token_id is not None]
+        for token_id in {token_id for _, token_id in connections}:
+            try:
+                is_valid = await valid(token_id)
+            except GpuqError:
+                continue
+            for one, of_token in connections:
+                if of_token == token_id and not is_valid and isinstance(one, asyncio.WriteTransport):
+                    one.abort()
 
 
 async def limit_connections(runner: web.AppRunner) -> None:
@@ -82,7 +109,8 @@ async def limit_connections(runner: web.AppRunner) -> None:
         # They are in the order in which they were accepted.
         for one in runner.server.connections:
             if one.transport is not None:
-                connections_of[known.get(one.transport)].append(one)
+                of = known.get(one.transport)
+                connections_of[None if of is None else of.who].append(one)
         for who, theirs in connections_of.items():
             most = MOST_UNKNOWN if who is None else most_of_caller
             for one in theirs[: max(0, len(theirs) - most)]:

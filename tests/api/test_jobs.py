@@ -483,7 +483,7 @@ async def test_an_array_stands_in_a_list_in_place_of_its_tasks(endpoint: Endpoin
 async def test_a_page_of_large_jobs_ends_early_and_the_next_goes_on(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, order: str, tasks: str
 ) -> None:
-    """However many are asked for, so that some users' large jobs keep the list of all from nobody."""
+    """However many are asked for: the large jobs of one user do not keep the others from a list."""
     monkeypatch.setattr(jobs, "MOST_READ", 150)
     monkeypatch.setattr(jobs, "_JOBS_AT_ONCE", 3)
     monkeypatch.setattr(jobs, "_ARRAYS_AT_ONCE", 2)

@@ -28,7 +28,7 @@ from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
 from gpuq.adapters.tasks import wait_for_event
-from gpuq.api.connections import KNOWN, TlsSite, limit_connections, make_runner, note_known, refuse_encoded
+from gpuq.api.connections import KNOWN, Known, TlsSite, limit_connections, make_runner, note_known, refuse_encoded
 from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
@@ -131,7 +131,7 @@ async def identify(request: web.Request) -> tuple[JoinedHost, str]:
     serial = format(int(certificate["serialNumber"], 16), "x")
     context = request.app[CONTEXT]
     host = await context.run(joining.identified, context.store, subject["commonName"], serial)
-    note_known(request, host.host)
+    note_known(request, Known(host.host))
     return host, serial
 
 
