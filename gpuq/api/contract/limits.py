@@ -23,6 +23,8 @@ SMALL_BYTES: Final = 2**14
 MOST_UNENDED: Final = 256 * 2**20
 """Bytes of a user's jobs and arrays that have not ended, beyond which no more come that are larger than ordinary ones. The
 dispatcher has all of them in memory, and lists are made of them."""
+MOST_OF_JOBS: Final = 64
+"""Connections to jobs of one user: a host has 256 at most. A browser with a notebook has some ten."""
 _READ: Final = web.RequestKey("read", int)
 
 
@@ -47,6 +49,16 @@ def one_of(request: web.Request, what: str, most: int) -> Iterator[None]:
         yield
     finally:
         count[mine] -= 1
+
+
+def limited(handler: Handler, what: str, most: int) -> Handler:
+    """The handler, for so many open requests of a user at most."""
+
+    async def counted_one(request: web.Request) -> web.StreamResponse:
+        with one_of(request, what, most):
+            return await handler(request)
+
+    return counted_one
 
 
 async def check_unended(request: web.Request, count: int, size: int) -> None:
