@@ -490,7 +490,7 @@ async def test_a_page_of_large_jobs_ends_early_and_the_next_goes_on(
     address = f"/api/v1/jobs?order={order}&tasks={tasks}&limit=1000"
     for number in range(6):
         large = {"array": {"tasks": "0-1", "params": {"x": ["y" * 100] * 2}}}
-        assert (await endpoint.post("/api/v1/jobs", [submission(stdin="x" * 100)] * 2))[0] == 201
+        assert (await endpoint.post("/api/v1/jobs", [submission(command=["true", "x" * 100])] * 2))[0] == 201
         assert (await endpoint.post("/api/v1/jobs", submission(**(large if number % 2 else {}))))[0] == 201
     found: list[int] = []
     after, pages = "", 0
