@@ -22,6 +22,7 @@ from gpuq.adapters.redis.host_logs import HostLogs
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.api.app import make_app
+from gpuq.api.connections import allow_descriptors
 from gpuq.api.context import ApiContext
 from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     gc.freeze()  # modules stay to the end; otherwise the last collection looks through them, most of what a stop takes
     start_log()
+    allow_descriptors()
     # aiohttp logs every malformed request with a traceback; anyone who reaches the port could fill our log.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:

@@ -6,18 +6,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
 from gpuq.adapters.tasks import end
 from gpuq.api import series
-from gpuq.api.connections import KNOWN, refuse_encoded
+from gpuq.api.connections import KNOWN, end_with_tokens, refuse_encoded
 from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract.limits import counted
 from gpuq.api.contract.problem import expect, problems
 from gpuq.api.contract.routes import ROUTES, methods
-from gpuq.api.identity import Role, identify, restricted
+from gpuq.api.identity import Role, identify, restricted, token_is_valid
 from gpuq.api.page.problem import problem_pages
 
 # `/jobs/cancel` names a request about many jobs and not a job with that id, so GET there is a wrong method.
@@ -37,7 +37,7 @@ _HEADERS = {
 def make_app(context: ApiContext) -> web.Application:
     """The application, for `server.py` or a test's client."""
     app = web.Application(middlewares=[problem_pages, problems, refuse_encoded, identify, counted])
-    app[CONTEXT], app[KNOWN] = context, WeakSet()
+    app[CONTEXT], app[KNOWN] = context, WeakKeyDictionary()
     for route in ROUTES:
         handler = route.handler if route.role is Role.USER else restricted(route.handler, route.role)
         for method in methods(route):
@@ -64,17 +64,19 @@ async def _background(app: web.Application) -> AsyncIterator[None]:
     committing = asyncio.create_task(context.committer.run(), name="commits")
     waking = asyncio.create_task(context.ringer.run(), name="wake-ups")
     copying = asyncio.create_task(series.record(context), name="series")
-    for task in (committing, waking, copying):
+    valid = partial(token_is_valid, context=context)
+    ending = asyncio.create_task(end_with_tokens(app, valid), name="tokens")
+    for task in (committing, waking, copying, ending):
         task.add_done_callback(partial(_end_with, context))
     yield
     context.stopping.set()
     context.committer.close()
     await asyncio.wait((committing,))
-    await end((copying, waking))
+    await end((copying, waking, ending))
     for threads in (context.readers, context.analysts, context.user_threads):
         threads.stop()
     context.kept.stop()
-    for ended in (committing, copying, waking):
+    for ended in (committing, copying, waking, ending):
         if not ended.cancelled():
             ended.result()
 

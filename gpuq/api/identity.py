@@ -29,7 +29,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import Token
 from gpuq.api import tokens
-from gpuq.api.connections import note_known
+from gpuq.api.connections import Known, note_known
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Handler, Unauthenticated
 from gpuq.api.threads import ASKING, Asking
@@ -64,12 +64,14 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An identified caller. `way` is `socket`, `token` (of the home), `user token` or `cookie`."""
+    """An identified caller. `way` is `socket`, `token` (of the home), `user token` or `cookie`. `token_id` is that of the user's
+    token that came, or that the cookie was made of."""
 
     user: str
     uid: int
     way: str
     role: Role
+    token_id: str | None = None
 
     def manages(self, owner: str) -> bool:
         """Whether the caller may change the jobs of `owner` and read their output."""
@@ -103,7 +105,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
         if path not in PROBES and (request.method, path) not in _OPEN and not is_exchange(request):
             request[CALLER] = await _caller_over_tcp(request, context)
     if CALLER in request:
-        note_known(request)
+        note_known(request, Known(request[CALLER].user, request[CALLER].token_id))
         ASKING.set(Asking(request[CALLER].user, partial(_has_hung_up, request)))
     return await handler(request)
 
@@ -302,4 +304,10 @@ def _caller_of_token(token: Token, way: str, settings: Api) -> Caller:
             f"This token is of an earlier account {token.user}, which had another number.",
             fix="`gpuq token create` makes one for the present account.",
         )
-    return Caller(token.user, uid, way, min(Role[token.role.upper()], role_of(token.user, uid, settings)))
+    return Caller(token.user, uid, way, min(Role[token.role.upper()], role_of(token.user, uid, settings)), token.id)
+
+
+async def token_is_valid(token_id: str, context: ApiContext) -> bool:
+    """Whether the record has this token of a user as valid now. Raises GpuqError."""
+    token = await context.read(context.store.token, token_id)
+    return token is not None and tokens.is_valid(token, context.now())

@@ -21,8 +21,8 @@ from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import take_lock
 from gpuq.adapters.tasks import wait_for_event
-from gpuq.api.connections import limit_unknown, make_runner
-from gpuq.api.sockets import BACKLOG, open_tcp, open_unix
+from gpuq.api.connections import limit_connections, make_runner
+from gpuq.api.sockets import BACKLOG, open_shared, open_tcp, open_unix
 from gpuq.home import Home, write_private
 from gpuq.settings import Api
 
@@ -55,7 +55,7 @@ class SocketOwner:
         await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=BACKLOG).start()
         if self.settings.shared_socket:
             # Anyone may connect; `identity` decides by the user that the kernel names.
-            shared = open_unix(Path(self.settings.shared_socket), 0o666)
+            shared = open_shared(Path(self.settings.shared_socket))
             await web.SockSite(self.runner, shared, backlog=BACKLOG).start()
         if not self._write_note():
             self._noting = asyncio.create_task(self._write_note_later())
@@ -121,7 +121,7 @@ async def serve(
     runner = make_runner(app, shutdown_timeout=_STREAMS_END_WITHIN_S, max_line_size=_MAX_ADDRESS)
     await runner.setup()
     front = SocketOwner(home, runner, settings, port)
-    waiting, limiting = None, asyncio.create_task(limit_unknown(runner))
+    waiting, limiting = None, asyncio.create_task(limit_connections(runner))
     try:
         # Each process serves TCP at once; the Unix socket has one owner, because its path can only be bound once.
         if not await front.take():

@@ -7,6 +7,7 @@ import errno
 import http.client
 import os
 import socket
+import stat
 from pathlib import Path
 
 from gpuq.errors import BadSettings, Failure
@@ -75,6 +76,18 @@ def _answers_as_gpuq(settings: Api) -> bool:
         return False
     finally:
         connection.close()
+
+
+def open_shared(path: Path) -> socket.socket:
+    """A listening Unix socket for every user. Raises BadSettings in a folder where any of them could put another one."""
+    with contextlib.suppress(OSError):  # `open_unix` says what is wrong with it
+        if path.parent.stat().st_mode & stat.S_IWOTH:
+            raise BadSettings(
+                f"[api] shared_socket is in {path.parent}, where every user may make files: while gpuq is down, another could "
+                "listen there and be sent the jobs of all.",
+                fix="Use a folder that only root and gpuq may write to, such as /run/gpuq.",
+            )
+    return open_unix(path, 0o666)
 
 
 def open_unix(path: Path, mode: int = 0o600) -> socket.socket:

@@ -45,6 +45,8 @@ _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
 _BY_STATUS = {401: NotPermitted, 403: NotPermitted, 404: NotFound, 409: Conflict} | dict.fromkeys(
     (400, 413, 422), BadInput
 )
+THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
+"""What an address on this machine is called."""
 # Linux keeps 108 bytes for a socket's path, the closing zero included.
 _SOCKET_PATH_BYTES = 107
 _IN_SLURM = "`gpuq up --in-slurm` says where its Slurm job is, and requests another if it has ended."
@@ -295,7 +297,7 @@ class HttpClient:
         if scheme == "unix" and rest.startswith("/"):
             return _UnixConnection(Path(rest), TIMEOUT_S)
         host, port = _host_and_port(self.address, scheme, rest.rstrip("/"))
-        if scheme == "http" and host not in {"127.0.0.1", "localhost", "::1"}:
+        if scheme == "http" and host not in THIS_MACHINE:
             raise BadInput(
                 f"{self.address} is not this machine, and over plain http your token could be read on the way.",
                 fix="Use https, or a tunnel: ssh -L 8780:localhost:8780 HOST, then --host http://127.0.0.1:8780.",
@@ -304,7 +306,7 @@ class HttpClient:
         if not login and self._in_slurm:
             login = {"ca_file": str(Home.from_environment(dict(environ)).authority_file)}
         token = environ.get("GPUQ_TOKEN") or login.get("token")
-        if not token:
+        if not token and (host in THIS_MACHINE or self._in_slurm):  # that of this home is no other gpuq's business
             try:
                 token = Home.from_environment(dict(environ)).token_file.read_text(encoding="ascii").strip()
             except (OSError, UnicodeDecodeError):

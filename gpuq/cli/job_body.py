@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 # Programs whose own arguments look like a shell's operators.
 _WITH_OPERATORS = frozenset({"find", "expr", "test", "["})
+# Options that count only where they are typed: a repository that was given away would send the token and the environment to
+# a server of its own, or have its script run here, where `gpuq predict` promises only to read it.
+_TYPED_ONLY = {"host": "--host", "dry_run_memory": "--dry-run-memory"}
 # Variables with which programs find out what a terminal can show.
 _OF_TERMINALS = ("TERM", "COLORTERM")
 
@@ -65,15 +68,20 @@ def warn_of_words(parser: Parser, body: dict[str, Any]) -> None:
 def _in_files(
     parser: Parser, own: Sequence[str], command: list[str], verbatim: bool, read: Callable[[], str]
 ) -> list[str]:
+    def parse(words: list[str]) -> None:
+        options = parser.parse_args(words)
+        if given := [option for name, option in _TYPED_ONLY.items() if getattr(options, name, None)]:
+            raise BadInput(f"`{given[0]}` counts on a command line only; take it out of here.")
+
     here = capture.current_folder()
-    words = project.options_of(here, parser.parse_args)
+    words = project.options_of(here, parse)
     if verbatim or not command:
         return words
     typed = parser.parse_args([*words, *own])
     if command[0] == piped.HERE:
-        return words + ([] if typed.pty else header.options_of("stdin", read(), parser.parse_args))
+        return words + ([] if typed.pty else header.options_of("stdin", read(), parse))
     script = capture.absolute(_located(command, verbatim, typed.chdir, here)[0], here)
-    return words + header.options_of(script.name, header.text_of(script), parser.parse_args)
+    return words + header.options_of(script.name, header.text_of(script), parse)
 
 
 def _located(words: list[str], verbatim: bool, chdir: str | None, here: Path) -> list[str]:

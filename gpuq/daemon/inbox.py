@@ -20,7 +20,7 @@ from gpuq.adapters.store.contract import Request, Selection, Store
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking
-from gpuq.core.state.dependency import Dependency, left_of
+from gpuq.core.state.dependency import Dependency, left_of, spans
 from gpuq.core.state.device import HostId
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.events import (
@@ -248,12 +248,7 @@ def ended_among(store: Store, dependencies: Collection[Dependency]) -> dict[int,
     if not dependencies:
         return {}
     # Each task of an array may wait for one of another: these are a range again.
-    ranges: list[tuple[int, int]] = []
-    for first, last in sorted({(dependency.first, dependency.last) for dependency in dependencies}):
-        if ranges and first <= ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
-        else:
-            ranges.append((first, last))
+    ranges = spans((dependency.first, dependency.last) for dependency in dependencies)
     return {job: state for job, state in store.select(Selection(ids=tuple(ranges))).items() if state in ENDED}
 
 

@@ -39,6 +39,8 @@ ChannelName = Literal["terminal", "notebook", "files"]
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are no JSON, of another type, no UTF-8, or nested too deeply."""
 _Id = Annotated[int, Meta(gt=0, lt=2**53)]
+# PID 1 takes 64 bits. A larger number, which a captured worker service may send, would end the broker.
+_Count = Annotated[int, Meta(gt=0, lt=2**62)]
 # What the command and the record set themselves, of the variables that are gpuq's.
 _OF_THE_RECORD = frozenset({"GPUQ_SUBMIT_DIR", "GPUQ_ARRAY_ID", "GPUQ_ARRAY_TASK"})
 
@@ -102,12 +104,12 @@ class UnitOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     env: dict[str, str]
     cores: tuple[int, ...] | None
     nodes: tuple[str, ...]
-    memory_max_bytes: Annotated[int, Meta(gt=0)] | None
-    tasks_max: Annotated[int, Meta(gt=0)] | None
+    memory_max_bytes: _Count | None
+    tasks_max: _Count | None
     grace_s: Annotated[float, Meta(ge=0, le=1e6)]
     save_grace_s: Annotated[float, Meta(ge=0, le=1e6)]
     checkpoint_signal: Annotated[int, Meta(gt=0, lt=32)]
-    log_limit_bytes: Annotated[int, Meta(gt=0)]
+    log_limit_bytes: _Count
     lease_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     signal_before_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     resumes: bool = False

@@ -56,6 +56,14 @@ async def test_only_operators_reserve_for_others_and_beyond_the_limits(shared: S
     assert [one["user"] for one in (await shared.get(ANN, BOOKINGS))[1]] == ["bob", *[str(OLA)] * 3]
 
 
+async def test_a_user_has_no_more_short_ones_than_hours(shared: Shared) -> None:  # noqa: F811
+    give(shared)
+    for number in range(24):
+        assert (await shared.post(ANN, BOOKINGS, span(3600.0 * (number + 1), 1e-6, gpus=2)))[0] == 201
+    status, said = await shared.post(ANN, BOOKINGS, span(100 * 3600.0, 1e-6))
+    assert (status, "would have 49 device-hours reserved; 48 are the limit" in said["detail"]) == (403, True), said
+
+
 async def test_one_without_time_or_devices_is_refused(shared: Shared) -> None:  # noqa: F811
     give(shared)
     begins = time.time() + 3600

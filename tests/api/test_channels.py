@@ -11,11 +11,13 @@ import aiohttp
 import pytest
 
 from gpuq.adapters.store.contract import AttemptRow
+from gpuq.api.contract import limits
 from gpuq.api.identity import cookie_name, cookie_value, page_key
 from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import TOKEN, Endpoint
 from tests.api.support import submission
 from tests.api.test_visibility import ADA, ANN, BOB, OLA, Shared, shared
+from tests.support.patience import until
 
 __all__ = ["shared"]
 
@@ -167,3 +169,29 @@ async def test_the_end_of_the_endpoint_says_that_it_comes_back(endpoint: Endpoin
         endpoint.context.stopping.set()
         message = await client.receive()
     assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1001)
+
+
+async def test_a_user_does_not_take_all_connections_to_the_jobs_of_a_host(shared: Shared) -> None:
+    """A host has a number for all users. Those that ended do not count."""
+    ann, bob = [await shared.submit(one, interactive="terminal") for one in (ANN, BOB)]
+    await run(shared.endpoint, ann)
+    host, path = await run(shared.endpoint, bob), f"/api/v1/jobs/{ann}/channels/terminal"
+    opened, mine = shared.endpoint.context.open_requests, ("connections to jobs", str(ANN))
+    opened[mine] = limits.MOST_OF_JOBS
+    for refused in (path, f"/api/v1/jobs/{ann}/files"):
+        status, problem = await shared.get(ANN, refused)
+        assert (status, problem["detail"]) == (
+            429,
+            "At most 64 connections to jobs of yours are open at the same time.",
+        )
+    assert not host.asked
+    shared.uid, opened[mine] = ANN, limits.MOST_OF_JOBS - 1
+    async with shared.endpoint.socket.ws_connect(path):
+        assert opened[mine] == limits.MOST_OF_JOBS
+        assert host.job is not None
+        host.job.close()
+    await until(lambda: opened[mine] == limits.MOST_OF_JOBS - 1, story=lambda: "the end of the connection")
+    shared.uid = BOB
+    opened[mine] = limits.MOST_OF_JOBS
+    async with shared.endpoint.socket.ws_connect(f"/api/v1/jobs/{bob}/channels/terminal"):
+        host.job.close()

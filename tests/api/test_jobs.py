@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpuq.api.contract.schema_jobs import ForecastView
+from gpuq.api.handlers import jobs
 from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
@@ -475,3 +476,32 @@ async def test_an_array_stands_in_a_list_in_place_of_its_tasks(endpoint: Endpoin
         endpoint.store.set_state(task, JobState.RUNNING)
     _, arrays = await endpoint.get("/api/v1/arrays?ids=2")
     assert arrays["arrays"][0]["expected_start"] is None, "none of its tasks waits"
+
+
+@pytest.mark.parametrize("order", ["oldest", "newest"])
+@pytest.mark.parametrize("tasks", ["each", "together"])
+async def test_a_page_of_large_jobs_ends_early_and_the_next_goes_on(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, order: str, tasks: str
+) -> None:
+    """However many are asked for: the large jobs of one user do not keep the others from a list."""
+    monkeypatch.setattr(jobs, "MOST_READ", 150)
+    monkeypatch.setattr(jobs, "_JOBS_AT_ONCE", 3)
+    monkeypatch.setattr(jobs, "_ARRAYS_AT_ONCE", 2)
+    address = f"/api/v1/jobs?order={order}&tasks={tasks}&limit=1000"
+    for number in range(6):
+        large = {"array": {"tasks": "0-1", "params": {"x": ["y" * 100] * 2}}}
+        assert (await endpoint.post("/api/v1/jobs", [submission(command=["true", "x" * 100])] * 2))[0] == 201
+        assert (await endpoint.post("/api/v1/jobs", submission(**(large if number % 2 else {}))))[0] == 201
+    found: list[int] = []
+    after, pages = "", 0
+    while True:
+        _, page = await endpoint.get(f"{address}{after}")
+        found += [one["id"] for one in (*page["jobs"], *page["arrays"])]
+        pages += 1
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    monkeypatch.undo()
+    _, whole = await endpoint.get(address)
+    assert sorted(found) == sorted(one["id"] for one in (*whole["jobs"], *whole["arrays"]))
+    assert (pages > 3, whole["next"]) == (True, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import resource
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,47 @@ async def test_of_connections_without_a_caller_the_oldest_are_closed(
         assert b" 200 " in (await reader.readuntil(b"HTTP/1.1 200 "))
         for _, one in (*silent, (reader, writer)):
             one.close()
+
+
+async def test_one_caller_cannot_have_all_connections(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number its own oldest ones are closed, and no other's."""
+    monkeypatch.setattr(connections, "MOST_OF_CALLER", 3)
+    monkeypatch.setattr(connections, "LOOK_EVERY_S", 0.01)
+    async with started(settings, FaultyStore(), MemoryStream()) as endpoint, asyncio.timeout(30):
+        other = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        mine = [await asyncio.open_unix_connection(str(settings.home.api_socket)) for _ in range(5)]
+        for reader, writer in mine:
+            writer.write(b"GET /version HTTP/1.1\r\nHost: gpuq\r\n\r\n")
+            assert b" 200 " in await reader.readline()
+        for reader, _ in mine[:2]:
+            assert (await reader.read()).endswith(b"}"), "the rest of the answer, and then the end"
+        for reader, writer in mine[2:]:
+            writer.write(b"GET /version HTTP/1.1\r\nHost: gpuq\r\n\r\n")
+            await reader.readuntil(b"HTTP/1.1 200 ")
+        other[1].write(f"GET /livez HTTP/1.1\r\nHost: localhost:{endpoint.port}\r\n\r\n".encode())
+        assert b" 200 " in await other[0].readline()
+        for _, one in (*mine, other):
+            one.close()
+
+
+def test_the_endpoints_have_as_many_descriptors_as_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = (1024, 524_288)
+
+    def set_limits(_: int, wanted: tuple[int, int]) -> None:
+        nonlocal limits
+        limits = wanted
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", set_limits)
+    for before, after in (
+        ((1024, 524_288), 65_536),
+        ((1024, 4096), 4096),
+        ((100_000, 524_288), 100_000),
+        ((1024, -1), 65_536),
+    ):
+        limits = before
+        connections.allow_descriptors()
+        assert limits == (after, before[1])
 
 
 async def test_systemd_is_notified(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

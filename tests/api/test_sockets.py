@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.api.contract.problem import Unauthenticated, response
-from gpuq.api.sockets import inherited_tcp, open_tcp, open_unix
+from gpuq.api.sockets import inherited_tcp, open_shared, open_tcp, open_unix
 from gpuq.errors import BadSettings, Failure
 from gpuq.settings import Api
 
@@ -23,6 +23,18 @@ def test_a_taken_port_is_a_clear_error() -> None:
     assert reply.value.exit_code == 1
     assert "taken" in reply.value.message
     assert "--port" in reply.value.fix
+
+
+def test_a_shared_socket_is_not_where_every_user_may_make_files(tmp_path: Path) -> None:
+    """The sticky bit keeps a socket from being replaced, but not from being made while gpuq is down."""
+    tmp_path.chmod(0o1777)
+    with pytest.raises(BadSettings, match="every user may make files"):
+        open_shared(tmp_path / "api.sock")
+    tmp_path.chmod(0o755)
+    with open_shared(tmp_path / "api.sock"):
+        assert (tmp_path / "api.sock").stat().st_mode & 0o777 == 0o666
+    with pytest.raises(Failure, match="Cannot listen on"):
+        open_shared(tmp_path / "missing" / "api.sock")
 
 
 def test_a_port_that_another_gpuq_has_says_so() -> None:

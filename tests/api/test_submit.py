@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpuq.api.contract import limits
 from gpuq.api.identity import user_name
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
@@ -632,3 +633,19 @@ async def test_corresponding_tasks_that_there_are_not_are_refused(
     answered, body = await endpoint.post(JOBS, submission(after=[after], **array))
     assert (answered, sentence in body["detail"]) == (status, True), body
     assert len(rows) == 11
+
+
+async def test_large_jobs_that_have_not_ended_have_a_limit_together(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dispatcher has all of them in memory. Ordinary ones are still taken."""
+    monkeypatch.setattr(limits, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(limits, "MOST_UNENDED", 10_000)
+    large = submission(stdin="x" * 4000)
+    assert (await endpoint.post(JOBS, [large, large]))[0] == 201
+    status, problem = await endpoint.post(JOBS, large)
+    assert (status, "would take more than" in problem["detail"]) == (403, True)
+    assert (await endpoint.post(JOBS, submission()))[0] == 201
+    rows = endpoint.store.job_rows
+    rows[1] = msgspec.structs.replace(rows[1], state=JobState.CANCELLED)
+    assert (await endpoint.post(JOBS, large))[0] == 201

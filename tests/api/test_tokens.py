@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 from collections.abc import Callable
@@ -13,11 +14,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from gpuq.api import identity, tokens
+from gpuq.api import connections, identity, tokens
 from gpuq.api.identity import Role
-from gpuq.settings import Api
-from tests.api.conftest import TOKEN, Endpoint
-from tests.api.support import submission
+from gpuq.errors import Unreachable
+from gpuq.settings import Api, Settings
+from tests.api.conftest import TOKEN, Endpoint, started
+from tests.api.support import FaultyStore, MemoryStream, submission
+from tests.support.patience import until
 
 # A user of every Linux machine who is neither root nor, we hope, the one who runs the tests.
 OTHER = "daemon"
@@ -200,3 +203,33 @@ def test_roles_come_from_the_settings() -> None:
     users = {name: identity.role_of(name, 54_321, api) for name in ("ann", "ola", "ada")}
     assert users == {"ann": Role.USER, "ola": Role.OPERATOR, "ada": Role.ADMIN}
     assert identity.role_of("root", 0, api) is identity.role_of("me", os.geteuid(), api) is Role.ADMIN
+
+
+async def test_what_was_begun_with_a_token_ends_with_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream, which asks for nothing more, would go on. Those of other tokens do, and so they do while the record is away."""
+    monkeypatch.setattr(connections, "TOKENS_EVERY_S", 0.01)
+    async with started(settings, FaultyStore(), MemoryStream()) as endpoint, asyncio.timeout(30):
+        begun = []
+        for _ in range(2):
+            made = await make(endpoint, role="operator")
+            stream = await endpoint.tcp.get(
+                "/api/v1/events", params={"all": "1"}, headers={"Authorization": f"Bearer {made['token']}"}
+            )
+            await stream.content.readline()
+            begun.append((made["id"], stream))
+        (first, stream), (_, other) = begun
+        refused: list[str] = []
+
+        def refuse(token_id: str) -> None:
+            refused.append(token_id)
+            raise Unreachable("The database is away.")
+
+        with monkeypatch.context() as away:
+            away.setattr(endpoint.store, "token", refuse)
+            await until(lambda: len(refused) > 4, story=lambda: "a look at the tokens")
+        assert not stream.content.at_eof()
+        assert (await endpoint.post(f"/api/v1/tokens/{first}/revoke", {}))[0] == 200
+        with pytest.raises(aiohttp.ClientError):
+            await stream.read()
+        assert not other.content.at_eof()
+        other.close()

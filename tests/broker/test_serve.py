@@ -66,6 +66,15 @@ def test_a_credential_starts_the_users_unit(served: Broker, pid1: Pid1, order: i
     assert not any("SEED" in str(value) for value in unit.values())
 
 
+@pytest.mark.parametrize("limit", ["memory_max_bytes", "tasks_max", "log_limit_bytes"])
+def test_a_limit_that_pid_1_cannot_take_is_refused(tmp_path: Path, pid1: Pid1, served: Broker, limit: str) -> None:
+    (tmp_path / "order").write_bytes(msgspec.json.encode({**msgspec.to_builtins(unit_order()), limit: 2**63}))
+    with (tmp_path / "order").open("rb") as file:
+        answer = start(served, file.fileno())
+    assert answer is not None
+    assert (answer.final, limit in (answer.refused or ""), pid1.started) == (True, True, {})
+
+
 def test_limits_become_properties(tmp_path: Path, pid1: Pid1, served: Broker) -> None:
     limited = unit_order(memory_max_bytes=2**30, tasks_max=500, cores=(0, 9))
     (tmp_path / "order").write_bytes(msgspec.json.encode(limited))

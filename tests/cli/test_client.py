@@ -154,6 +154,18 @@ def test_the_token_is_never_sent_over_plain_http_to_another_host(host: str) -> N
         HttpClient(host, {"GPUQ_TOKEN": "secret", "GPUQ_HOME": "/nonexistent"})
 
 
+def test_the_token_of_the_home_goes_to_this_machine_only(home: Path) -> None:
+    (home / "token").write_text("of-this-home\n")
+
+    def sent(host: str, **env: str) -> str | None:
+        return HttpClient(host, {"GPUQ_HOME": str(home), **env})._headers.get("Authorization")
+
+    assert sent("https://gpu.lab") is None
+    assert sent("https://127.0.0.1.gpu.lab") is None
+    assert sent("https://gpu.lab", GPUQ_TOKEN="of-that-gpuq") == "Bearer of-that-gpuq"
+    assert sent("https://localhost:8443") == "Bearer of-this-home"
+
+
 @pytest.mark.parametrize(
     "host", ["", "localhost:8780", "ftp://x", "http://", "http://a/b", "http://h:port", "unix://relative"]
 )

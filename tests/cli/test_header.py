@@ -209,3 +209,18 @@ def test_a_script_that_reads_slurms_variables_without_getting_them_is_named(
     assert said == (warning if missed else "")
     given = ("--slurm-env",) if missed != "SLURM_JOB_ID" else ("-e", "SLURM_JOB_ID=7")
     assert submitted(gpuq, api, script, *given)[1] == ""
+
+
+@pytest.mark.parametrize("option", ["--host http://127.0.0.1:1", "--host=unix:///elsewhere.sock", "--dry-run-memory"])
+@pytest.mark.parametrize("verb", ["submit", "predict"])
+def test_a_script_chooses_neither_who_is_sent_the_token_nor_that_it_runs_here(
+    gpuq: Command, api: FakeApi, option: str, verb: str
+) -> None:
+    (gpuq.cwd / "given.py").write_text(f"#GPUQ {option}\nprint(1)\n")
+    done = gpuq(verb, "given.py")
+    assert (done.code, f"`{option.partition(' ')[0].partition('=')[0]}` counts on a command line only" in done.err) == (
+        2,
+        True,
+    )
+    assert "given.py, line 1" in done.err
+    assert not api.requests

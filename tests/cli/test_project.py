@@ -86,3 +86,14 @@ def test_a_file_of_another_user_is_left_out(project: Command, api: FakeApi) -> N
     done = project("submit", "train.py")
     assert (done.code, "belongs to another user and is left out" in done.err) == (0, True)
     assert api.asked(*SUBMITTED)[-1].body["command"][0] != "/tmp/evil"
+
+
+@pytest.mark.parametrize("text", ['host = "http://127.0.0.1:1"', "dry-run-memory = true"])
+def test_a_folder_chooses_neither_who_is_sent_the_token_nor_that_scripts_run_here(
+    project: Command, api: FakeApi, text: str
+) -> None:
+    (project.cwd / "gpuq.toml").write_text(f"[submit]\n{text}\n")
+    for command in (["predict", "train.py"], ["submit", "train.py"], ["submit", "--", "true"]):
+        done = project(*command)
+        assert (done.code, "counts on a command line only" in done.err) == (2, True), command
+    assert not api.requests

@@ -91,6 +91,7 @@ def test_who_submitted_a_job_gets_its_files_until_it_ends(home: Home, place: str
         {"job": 9, "attempt": 1},
         {"job": 7, "attempt": 2},
         {"job": "../7", "attempt": 1},
+        {"job": float("inf"), "attempt": 1},
         [],
         {"job": 7},
         "x" * 300,

@@ -7,7 +7,6 @@ The worker service listens at `TREES_SOCKET`, where every user of the host can a
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import pwd
 import socket
@@ -18,13 +17,17 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.errors import GpuqError
 from gpuq.files import BadStream
 from gpuq.home import Home
-from gpuq.messages.launch import TREES_SOCKET
+from gpuq.messages.launch import NOT_JSON, TREES_SOCKET
 from gpuq_workers.attempts import AttemptFolder, OrderFile
 from gpuq_workers.sync import source
 
@@ -37,7 +40,13 @@ _STALLED_S = 120.0
 _AGAIN_AFTER_S = 0.5
 _LONGEST_REQUEST = 200
 _PEER = struct.Struct("3i")
+_Id = Annotated[int, Meta(ge=1, lt=2**53)]
 log = logging.getLogger("gpuq.trees")
+
+
+class _Asked(msgspec.Struct):
+    job: _Id
+    attempt: _Id
 
 
 @contextmanager
@@ -88,7 +97,7 @@ def _answer(home: Home, connection: socket.socket, uid: int, busy: Counter[int])
         with connection:
             for piece in _pieces(home, connection, uid):
                 connection.sendall(piece)
-    except (OSError, ValueError, KeyError, TypeError, GpuqError, BadStream) as error:
+    except (OSError, *NOT_JSON, GpuqError, BadStream) as error:
         # The other side sees a stream without its end.
         log.warning("a tree was not sent whole: %s", error, extra={"action": "tree"})
     finally:
@@ -99,13 +108,13 @@ def _answer(home: Home, connection: socket.socket, uid: int, busy: Counter[int])
 def _pieces(home: Home, connection: socket.socket, uid: int) -> Iterator[bytes]:
     """The stream that a peer with this uid may have.
 
-    Raises OSError, ValueError, KeyError, TypeError for a request that makes no sense, PermissionError for one that is not the
-    peer's to make, and what `source` raises.
+    Raises what is in NOT_JSON for a request that makes no sense, PermissionError for one that is not the peer's to make, and what
+    `source` raises.
     """
     connection.settimeout(_ASKS_WITHIN_S)
     with connection.makefile("rb") as lines:
-        asked = json.loads(lines.readline(_LONGEST_REQUEST))
-    attempt = AttemptId(JobId(int(asked["job"])), int(asked["attempt"]))
+        asked = msgspec.json.decode(lines.readline(_LONGEST_REQUEST), type=_Asked)
+    attempt = AttemptId(JobId(asked.job), asked.attempt)
     folder = AttemptFolder(home.attempt(attempt.job, attempt.number), attempt)
     order = folder.order()
     if order is None or not _may_have(order, uid) or folder.ended() is not None:

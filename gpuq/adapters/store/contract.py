@@ -513,6 +513,10 @@ class Store(Claims, Protocol):
         """How many jobs that have not ended each owner has in each project and state."""
         ...
 
+    def record_bytes(self, owner: str) -> int:
+        """What the records of this owner's jobs and arrays take that have not ended."""
+        ...
+
     def count_by_state(self) -> dict[JobState, int]:
         """How many jobs are in each state; states without a job are left out."""
         ...

@@ -44,7 +44,7 @@ from gpuq.adapters.store.contract import (
     Waits,
 )
 from gpuq.adapters.store.leadership import overtaken
-from gpuq.adapters.store.rows import clean
+from gpuq.adapters.store.rows import clean, to_json
 from gpuq.adapters.store.submit import refuse_other_bodies, verb_of
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest
@@ -234,6 +234,13 @@ class MemoryStore(Store):
         with self._lock:
             rows = (row for row in self.job_rows.values() if row.state not in ENDED)
             return dict(Counter((row.record.owner, row.record.submission.project, row.state) for row in rows))
+
+    def record_bytes(self, owner: str) -> int:
+        with self._lock:
+            mine = [row for row in self.job_rows.values() if row.record.owner == owner and row.state not in ENDED]
+            of_arrays = {row.record.task.array for row in mine if row.record.task is not None}
+            whole = [self.array_rows[array] for array in of_arrays]
+            return sum(len(to_json(one)) for one in (*(row.record for row in mine if row.record.task is None), *whole))
 
     def count_by_state(self) -> dict[JobState, int]:
         with self._lock:

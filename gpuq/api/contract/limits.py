@@ -12,11 +12,19 @@ from gpuq.api import connections
 from gpuq.api.context import context_of
 from gpuq.api.contract.problem import Handler, TooManyAtOnce
 from gpuq.api.identity import caller_of
+from gpuq.errors import OverQuota
 
 MOST: Final = 2**20
 """Bytes of a body that is no list: 10,000 ids take 400 KB."""
 MOST_OF_USER: Final = 192 * 2**20
 """Bytes of all bodies of one user that are being read or worked on: three of the longest lists of submissions."""
+SMALL_BYTES: Final = 2**14
+"""A submission of fewer bytes is an ordinary one."""
+MOST_UNENDED: Final = 256 * 2**20
+"""Bytes of a user's jobs and arrays that have not ended, beyond which no more come that are larger than ordinary ones. The
+dispatcher has all of them in memory, and lists are made of them."""
+MOST_OF_JOBS: Final = 64
+"""Connections to jobs of one user: a host has 256 at most. A browser with a notebook has some ten."""
 _READ: Final = web.RequestKey("read", int)
 
 
@@ -41,6 +49,28 @@ def one_of(request: web.Request, what: str, most: int) -> Iterator[None]:
         yield
     finally:
         count[mine] -= 1
+
+
+def limited(handler: Handler, what: str, most: int) -> Handler:
+    """The handler, for so many open requests of a user at most."""
+
+    async def counted_one(request: web.Request) -> web.StreamResponse:
+        with one_of(request, what, most):
+            return await handler(request)
+
+    return counted_one
+
+
+async def check_unended(request: web.Request, count: int, size: int) -> None:
+    """Raises OverQuota where these submissions, of so many bytes together, would be too much beside the user's others."""
+    if size <= count * SMALL_BYTES:
+        return
+    context, user = context_of(request), caller_of(request).user
+    if await context.read(context.store.record_bytes, user) + size > MOST_UNENDED:
+        raise OverQuota(
+            f"Your jobs that have not ended would take more than {MOST_UNENDED // 2**20} MiB, which is the limit.",
+            fix="Pass large arguments, variables and scripts in files, or submit again when some of your jobs have ended.",
+        )
 
 
 async def read(request: web.Request, most: int = MOST) -> bytes:

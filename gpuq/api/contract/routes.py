@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuq.api.contract import bodies, params, schema, schema_jobs
+from gpuq.api.contract import bodies, limits, params, schema, schema_jobs
 from gpuq.api.contract.schema_predict import Prediction, Series, ShadowReport, UsageReport
 from gpuq.api.handlers import (
     bookings,
@@ -110,6 +110,7 @@ def _host(verb: str, text: str, handler: Handler, **others: Any) -> Route:
     return _post(f"{API}/hosts/{{id}}/{verb}", handler, text, schema.HostRequestTaken, 202, **others)
 
 
+_to_job = partial(limits.limited, what="connections to jobs", most=limits.MOST_OF_JOBS)
 _get, _post = partial(Route, "GET"), partial(Route, "POST")
 _LOGIN = "The login form's field `token`, exchanged for the page's cookie."
 _READY = "Submissions would be looked at."
@@ -161,12 +162,12 @@ ROUTES: tuple[Route, ...] = (
         body=bodies.EditBody,
     ),
     _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
-    _get(f"{API}/jobs/{{id}}/files", files.results, _RESULTS, query=params.FilesQuery, media=_BYTES),
+    _get(f"{API}/jobs/{{id}}/files", _to_job(files.results), _RESULTS, query=params.FilesQuery, media=_BYTES),
     _post(f"{API}/trees", files.keep_tree, _TREE, schema_jobs.TreeTaken, body=bodies.TreeBody),
     _post(f"{API}/trees/files", files.take_files, "Send contents of a tree's files.", schema_jobs.FilesTaken),
     _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema_jobs.Explanation),
     _get(f"{API}/jobs/{{id}}/series", series, "What a job used over time.", Series, query=params.SeriesQuery),
-    _get(f"{API}/jobs/{{id}}/channels/{{name}}", channels.channel, _CHANNEL, status=101, media=_BYTES),
+    _get(f"{API}/jobs/{{id}}/channels/{{name}}", _to_job(channels.channel), _CHANNEL, status=101, media=_BYTES),
     _post(f"{API}/jobs/{{id}}/ticket", channels.ticket, "A ticket for a page to work in a job.", schema.Ticket),
     _get(f"{API}/jobs/{{id}}/notebook", channels.notebook, "How to enter a notebook.", schema.Notebook),
     _post(f"{API}/predict", predict.predict, _PREDICT, Prediction, body=Submission, query=params.PredictQuery),

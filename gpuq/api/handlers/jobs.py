@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, TypeVar
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -21,10 +22,15 @@ from gpuq.api.live import Live
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import WAITING, JobId, JobState
 from gpuq.errors import NotFound, Unreachable
-from gpuq.messages.job_record import constraints_of
+from gpuq.messages.job_record import ListedSubmission, constraints_of
 from gpuq.messages.live import LiveView
+from gpuq.messages.submission import Submission
 
 _FORECASTS_WITHIN_S = 1.0
+MOST_READ = 16 * 2**20
+"""Bytes of jobs, after which a page ends, whatever its limit is: a job may have more than a mebibyte, an array twenty."""
+_JOBS_AT_ONCE, _ARRAYS_AT_ONCE = 50, 10
+Row = TypeVar("Row", LineRow, ArrayRow)
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -47,10 +53,15 @@ async def jobs(request: web.Request) -> web.Response:
     }
     together = query.tasks == "together"
     of_array = {"tasks": not together, "array": params.given(query.array)}
-    found, attempts = await context.read(jobs_page, context.store, {**filters, **of_array})
-    arrays = await context.read(arrays_page, context.store, filters) if together else []
-    # The page has the first of both.
-    ids = sorted([*(row.id for row in found), *(array.id for array, _ in arrays)], reverse=query.order == "newest")
+    found, attempts, last = await context.read(_first_jobs, context.store, {**filters, **of_array})
+    arrays, last_array = await context.read(_first_arrays, context.store, filters) if together else ([], None)
+    # The page has the first of both, as far as both were read.
+    newest = query.order == "newest"
+    ids = sorted([*(row.id for row in found), *(array.id for array, _ in arrays)], reverse=newest)
+    ends = [end for end in (last, last_array) if end is not None]
+    if ends:
+        end = max(ends) if newest else min(ends)
+        ids = [one for one in ids if (one >= end if newest else one <= end)]
     on_page = set(ids[: query.limit])
     rows = [row for row in found if row.id in on_page]
     live = await context.live.read()
@@ -63,7 +74,7 @@ async def jobs(request: web.Request) -> web.Response:
         line = views.job_line(row, attempts.get(row.id, ()), live.view, names, places.get(row.id), forecast)
         lines.append(visibility.job(request, replace(line, dispatcher=live.dispatcher)))
     array_lines = _array_lines(request, [pair for pair in arrays if pair[0].id in on_page], live, names, places)
-    next_ = ids[query.limit - 1] if len(ids) > query.limit else None
+    next_ = ids[: query.limit][-1] if ends or len(ids) > query.limit else None
     return reply(JobList(jobs=lines, arrays=array_lines, next=next_))
 
 
@@ -202,7 +213,10 @@ def by_job(attempts: Iterable[AttemptRow]) -> dict[JobId, list[AttemptRow]]:
 
 def arrays_page(store: Store, filters: dict[str, Any]) -> list[tuple[ArrayRow, LineRow | None]]:
     """Arrays, each with its first task that waits, of which pending ones go before held ones. Blocks."""
-    found = store.arrays(**filters)
+    return _with_first_waiting(store, store.arrays(**filters))
+
+
+def _with_first_waiting(store: Store, found: list[ArrayRow]) -> list[tuple[ArrayRow, LineRow | None]]:
     waiting = {row.id: row.first.get(JobState.PENDING, row.first.get(JobState.HELD, JobId(0))) for row in found}
     rows = {row.id: row for row in store.lines(ids=list(waiting.values()))} if found else {}
     return [(row, rows.get(waiting[row.id])) for row in found]
@@ -211,9 +225,54 @@ def arrays_page(store: Store, filters: dict[str, Any]) -> list[tuple[ArrayRow, L
 def jobs_page(store: Store, filters: dict[str, Any]) -> tuple[list[LineRow], dict[JobId, list[AttemptRow]]]:
     """Jobs and the attempts of their last starts. Blocks."""
     rows = store.lines(**filters)
+    return rows, _last_starts(store, rows)
+
+
+def _last_starts(store: Store, rows: Iterable[LineRow]) -> dict[JobId, list[AttemptRow]]:
     started = [row for row in rows if row.state not in WAITING and row.attempt]
     attempts = by_job(store.attempts(*(row.id for row in started)))
-    return rows, {row.id: views.last_start(row, attempts.get(row.id, ())) for row in started}
+    return {row.id: views.last_start(row, attempts.get(row.id, ())) for row in started}
+
+
+def _first_jobs(
+    store: Store, filters: dict[str, Any]
+) -> tuple[list[LineRow], dict[JobId, list[AttemptRow]], JobId | None]:
+    """As `jobs_page`, up to MOST_READ bytes; and the last job where that is why it ends. Blocks."""
+    rows, last = _up_to_most_read(lambda part: store.lines(**part), filters, _JOBS_AT_ONCE)
+    return rows, _last_starts(store, rows), last
+
+
+def _first_arrays(store: Store, filters: dict[str, Any]) -> tuple[list[tuple[ArrayRow, LineRow | None]], JobId | None]:
+    """As `arrays_page`, up to MOST_READ bytes; and the last array where that is why it ends. Blocks."""
+    found, last = _up_to_most_read(lambda part: store.arrays(**part), filters, _ARRAYS_AT_ONCE)
+    return _with_first_waiting(store, found), last
+
+
+def _up_to_most_read(
+    read: Callable[[dict[str, Any]], list[Row]], filters: dict[str, Any], at_once: int
+) -> tuple[list[Row], JobId | None]:
+    """(what `read` gives, `at_once` at a time, the last one's id if there may be more)."""
+    found: list[Row] = []
+    size, after = 0, filters["after"]
+    while (left := filters["limit"] - len(found)) > 0:
+        part = read({**filters, "limit": min(left, at_once), "after": after})
+        found += part
+        if len(part) < min(left, at_once):
+            return found, None
+        size += sum(_bytes_of(row.record.submission) for row in part)
+        after = part[-1].id
+        if size > MOST_READ:
+            return found, after
+    return found, None
+
+
+def _bytes_of(asked: Submission | ListedSubmission) -> int:
+    """About how many bytes the texts have that were read of it."""
+    texts: Iterable[str] = asked.command
+    if isinstance(asked, Submission):
+        params = () if asked.array is None else chain.from_iterable(asked.array.params.values())
+        texts = (*asked.command, *asked.env.values(), asked.stdin or "", *params)
+    return sum(map(len, texts))
 
 
 async def view_of(request: web.Request) -> tuple[JobView, int | None]:

@@ -7,33 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from aiohttp import web
 from msgspec.structs import asdict, replace
 
-from gpuq.adapters.store.contract import ArrayRow, Selection, Store
-from gpuq.api import visibility
+from gpuq.api import dependencies, visibility
 from gpuq.api.context import ApiContext, context_of, reply
-from gpuq.api.contract import bodies, params
+from gpuq.api.contract import bodies, limits, params
 from gpuq.api.contract.schema_jobs import SubmittedJob, SubmittedJobs
 from gpuq.api.handlers import files
 from gpuq.api.identity import Caller, caller_of
-from gpuq.array import text_of
 from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.constraints import DeviceConstraints
-from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
-from gpuq.core.state.job import ENDED, JobId, JobState
-from gpuq.errors import BadInput, Conflict, NeverFits, NotFound, NotPermitted
+from gpuq.errors import BadInput, NeverFits, NotPermitted
 from gpuq.format import gib
 from gpuq.learn.features.kind import describe_tasks
-from gpuq.messages import dependency
-from gpuq.messages.dependency import TaskByTask
 from gpuq.messages.job_record import JobRecord, constraints_of
 from gpuq.messages.launch import LEAST_UID
 from gpuq.messages.submission import Constraints, Submission
@@ -41,8 +34,6 @@ from gpuq.messages.verdicts import constraint
 
 # Describing more submissions than this would block the event loop for too long.
 _INLINE = 100
-# What waits for so many jobs is looked up at each end of one of them.
-MOST_IN_RANGE = 100_000
 _LOOK_WITHIN_S = 0.25
 
 
@@ -63,13 +54,15 @@ async def submit(request: web.Request) -> web.Response:
         bounds = await context.read(context.devices_to_fit)
         for one in wanted:
             check_fits(one, bounds, names)
-    wanted = await with_arrays(context, wanted)
-    await check_dependencies(request, wanted)
+    if any(one.after for one in wanted):
+        owner = None if visibility.sees_all(request) else caller.user
+        wanted = await context.read(dependencies.resolved, context.store, wanted, owner)
     await files.note_use(context, caller, wanted)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
     count = sum(one.array.count if one.array else 1 for one in wanted)
     if count > params.MAX_BATCH:
         raise BadInput(f"The list holds {count:,} jobs with all tasks; {params.MAX_BATCH:,} are taken at once.")
+    await limits.check_unended(request, len(wanted), len(raw))
     if count <= _INLINE and len(raw) <= bodies.INLINE_BYTES:
         made = records(context, caller, wanted)
     else:
@@ -86,112 +79,6 @@ async def submit(request: web.Request) -> web.Response:
     answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
     return answer
-
-
-async def with_arrays(context: ApiContext, wanted: Sequence[Submission]) -> list[Submission]:
-    """The submissions, with the tasks of an array in place of its id where they wait for one. Raises Conflict and NotFound for
-    corresponding tasks that there are not."""
-    after = {text: dependency.parse(text) for one in wanted for text in one.after}
-    if not after:
-        return list(wanted)
-    arrays = await context.read(_arrays_of, context.store, after.values())
-    for text, one in after.items():
-        job = _first(one)
-        if re.fullmatch(r"[a-z]+:[0-9]+", text) and job in arrays and arrays[job].id == job:
-            last = job + arrays[job].record.job_count - 1
-            whole = (
-                Dependency(one.type, job, last) if isinstance(one, Dependency) else TaskByTask((*range(job, last + 1),))
-            )
-            after[text] = whole
-    return [
-        replace(one, after=tuple(str(_of_tasks(text, after[text], one, arrays)) for text in one.after))
-        for one in wanted
-    ]
-
-
-def _first(one: Dependency | TaskByTask) -> int:
-    return one.first if isinstance(one, Dependency) else one.jobs[0]
-
-
-def _short(text: str) -> str:
-    """A dependency for an error message: one on tasks with numbers of any kind is long."""
-    return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _arrays_of(store: Store, after: Collection[Dependency | TaskByTask]) -> dict[int, ArrayRow]:
-    """By the first job of each dependency the array that it is, or that it is a task of where corresponding ones are meant."""
-    in_array = {job: job for job in map(JobId, map(_first, after))}
-    corresponding = [JobId(one.jobs[0]) for one in after if isinstance(one, TaskByTask)]
-    for row in store.lines(ids=corresponding) if corresponding else ():
-        if row.record.task is not None:
-            in_array[row.id] = row.record.task.array
-    rows = {row.id: row for row in store.arrays(ids=sorted(set(in_array.values())))}
-    return {job: rows[array] for job, array in in_array.items() if array in rows}
-
-
-def _of_tasks(
-    text: str, wait: Dependency | TaskByTask, submission: Submission, arrays: Mapping[int, ArrayRow]
-) -> Dependency | TaskByTask:
-    """What is waited for; of corresponding tasks those that have the numbers of the submission's."""
-    if isinstance(wait, Dependency):
-        return wait
-    text = _short(text)
-    if submission.array is None:
-        fix = "Wait for one task with ok:12_3, or for all with ok:12; or make this an array too, with --array."
-        raise Conflict(f"`{text}` is for the tasks of an array, and this is one job.", fix=fix)
-    first = wait.jobs[0]
-    if first not in arrays:
-        fix = f"Wait for it with ok:{first}."
-        raise NotFound(f"Job {first} is no array, so `{text}` names no corresponding tasks.", fix=fix)
-    row = arrays[first]
-    other = row.record.submission.array
-    assert other is not None, f"{row.id} is no array"
-    named = set(wait.jobs)
-    job_of = {number: job for job, number in enumerate(other.numbers, start=row.id) if job in named}
-    missing = [number for number in submission.array.numbers if number not in job_of]
-    if missing:
-        raise NotFound(
-            f"Array {row.id} has no task {missing[0]} among those of `{text}`, so task {missing[0]} would wait for ever.",
-            fix=f"Its tasks are {text_of(tuple(job_of))}; submit the array with these.",
-        )
-    return TaskByTask(tuple(job_of[number] for number in submission.array.numbers))
-
-
-async def check_dependencies(request: web.Request, wanted: Sequence[Submission]) -> None:
-    """Raises NotFound, NotPermitted or Conflict for a dependency on a job that does not exist or that the caller is not shown,
-    for one that can never hold, and for one on too many jobs. So no two jobs ever wait for each other: each can name earlier ones
-    only."""
-    after = {text: dependency.parse(text) for one in wanted for text in one.after}
-    if not after:
-        return
-    context, caller = context_of(request), caller_of(request)
-    if any(len(one.jobs) > MOST_IN_RANGE for one in after.values()):
-        # No schema can say this of two numbers in a text.
-        raise Conflict(f"A dependency is on more than {MOST_IN_RANGE:,} jobs.", fix="Name a shorter range.")
-    selection = Selection(ids=tuple(sorted({(_first(one), one.jobs[-1]) for one in after.values()})))
-    states = await context.read(context.store.select, selection)
-    shown = states
-    if not visibility.sees_all(request):
-        shown = await context.read(context.store.select, replace(selection, owner=caller.user))
-    for whole_text, wait in after.items():
-        text = _short(whole_text)
-        for job in map(JobId, wait.jobs):
-            if job not in states:
-                raise NotFound(f"There is no job {job}, which `{text}` waits for.")
-            if job not in shown:
-                raise NotPermitted(
-                    f"Job {job}, which `{text}` waits for, belongs to another user.",
-                    fix="Wait for jobs of your own; `others_jobs` under [api] decides this.",
-                )
-        ended: dict[int, JobState] = {job: states[JobId(job)] for job in wait.jobs if states[JobId(job)] in ENDED}
-        parts = [wait] if isinstance(wait, Dependency) else map(wait.of_task, range(len(wait.jobs)))
-        left = next((one for one in left_of(parts, ended) if all(job in ended for job in one.jobs)), None)
-        if left is not None:
-            first = left.first
-            raise Conflict(
-                f"Job {first} has ended as {ended[first]}, so `{text}` can never hold.",
-                fix=f"Leave it out, or wait for another end: any:{first} holds.",
-            )
 
 
 def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission]) -> list[JobRecord]:

@@ -15,6 +15,7 @@ from gpuq.adapters.certificates import Authority
 from gpuq.adapters.redis.link import async_client
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
+from gpuq.api.connections import allow_descriptors
 from gpuq.api.hosts.calls import HostContext
 from gpuq.api.hosts.listener import run_blocking, serve
 from gpuq.errors import GpuqError
@@ -30,6 +31,7 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
     gc.freeze()
     start_log()
+    allow_descriptors()
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it logs each failed handshake with a traceback
     try:

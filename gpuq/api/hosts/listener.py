@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import msgspec
 from aiohttp import web
@@ -28,7 +28,7 @@ from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
 from gpuq.adapters.tasks import wait_for_event
-from gpuq.api.connections import KNOWN, limit_unknown, make_runner, note_known, refuse_encoded
+from gpuq.api.connections import KNOWN, Known, TlsSite, limit_connections, make_runner, note_known, refuse_encoded
 from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
@@ -38,6 +38,7 @@ from gpuq.home import Home, host_key, private_secret
 from gpuq.settings import Api, Settings
 
 _REFRESH_S = 3600.0
+_BACKLOG = 1024
 _log = logging.getLogger(__name__)
 _PING_S = 5.0
 CONTEXT = web.AppKey("host_context", HostContext)
@@ -51,7 +52,7 @@ def make_app(context: HostContext, home: Home, addresses: tuple[str, ...], run_a
     """The application. `run_as` is as whom jobs run on all hosts."""
     app = web.Application(middlewares=[problems, refuse_encoded])
     app[CONTEXT], app[HOME], app[ADDRESSES], app[PACKING] = context, home, addresses, asyncio.Lock()
-    app[KNOWN] = WeakSet()
+    app[KNOWN] = WeakKeyDictionary()
     app[RUN_AS] = run_as
     app.router.add_get("/join.py", bootstrap)
     app.router.add_get("/invitation", invitation)
@@ -130,7 +131,7 @@ async def identify(request: web.Request) -> tuple[JoinedHost, str]:
     serial = format(int(certificate["serialNumber"], 16), "x")
     context = request.app[CONTEXT]
     host = await context.run(joining.identified, context.store, subject["commonName"], serial)
-    note_known(request)
+    note_known(request, Known(host.host))
     return host, serial
 
 
@@ -218,6 +219,13 @@ def listening_port(settings: Api) -> int:
     return int(ports.pop())
 
 
+def open_port(port: int) -> socket.socket:
+    """A listening socket on all addresses of this machine. Raises OSError."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
+    return socket.create_server(("", port), backlog=_BACKLOG)
+
+
 async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, log: Callable[[str], None]) -> None:
     """Serve until `stop` is set. Raises Failure if the port is taken."""
     addresses, port = settings.api.hosts_at, listening_port(settings.api)
@@ -227,11 +235,11 @@ async def serve(context: HostContext, settings: Settings, stop: asyncio.Event, l
     runner = runner_of(app)
     await runner.setup()
     refreshing = asyncio.create_task(_refresh(tls, context.authority, addresses))
-    limiting = asyncio.create_task(limit_unknown(runner))
+    limiting = asyncio.create_task(limit_connections(runner))
     systemd = WatchDog()
     try:
         try:
-            await web.TCPSite(runner, None, port, ssl_context=tls, backlog=1024).start()
+            await TlsSite(runner, open_port(port), tls).start()
         except OSError as error:
             raise Failure(
                 f"Cannot listen for hosts on port {port}: {error.strerror}.",

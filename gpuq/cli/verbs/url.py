@@ -6,11 +6,15 @@ import argparse
 import json
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
+from gpuq.cli.client import THIS_MACHINE
 from gpuq.errors import BadInput, NotPermitted, Unreachable
 from gpuq.home import Home
+
+_SET = "Set GPUQ_TOKEN to the token of the gpuq that you named."
 
 
 def run(words: list[str]) -> int:
@@ -37,6 +41,8 @@ def page_address(options: argparse.Namespace) -> str:
         raise BadInput(
             "A Unix socket has no page for a browser.", fix="Name the gpuq by its http address, or leave --host out."
         )
+    if named and not os.environ.get("GPUQ_TOKEN") and urlsplit(named).hostname not in THIS_MACHINE:
+        raise Unreachable(f"No token of {named} is known.", fix=_SET)
     if not named:
         try:
             note = json.loads((home.run / "http.json").read_bytes())
@@ -45,12 +51,11 @@ def page_address(options: argparse.Namespace) -> str:
         if note is None or not Path(f"/proc/{note['pid']}").exists():  # a killed endpoint leaves its note
             raise Unreachable(f"No gpuq is running in {home.root}.")
         named = str(note["url"])
-    file = home.token_file
+    file, token = home.token_file, os.environ.get("GPUQ_TOKEN")
     try:
-        token = os.environ.get("GPUQ_TOKEN") or file.read_text(encoding="ascii").strip()
+        token = token or file.read_text(encoding="ascii").strip()
     except PermissionError:
         raise NotPermitted(f"{file} is for the user who runs gpuq.", fix="Ask them for access.") from None
     except FileNotFoundError:
-        fix = "Set GPUQ_TOKEN to the token of the gpuq that you named."
-        raise Unreachable(f"{file} is not there.", fix=fix) from None
+        raise Unreachable(f"{file} is not there.", fix=_SET) from None
     return f"{named.rstrip('/')}/?token={token}"

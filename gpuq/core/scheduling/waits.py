@@ -26,12 +26,7 @@ def new_reasons(state: State, now: float) -> Iterator[SetPendingReason]:
     index = state.index
     fresh: dict[Verdict, list[JobId]] = {}
     # Whoever waits for a job that is archived in this pass waits for something else after it, or for nothing.
-    changing = {
-        job
-        for ended in index.ended
-        for dependency in index.dependencies_on(ended)
-        for job in index.dependents[dependency]
-    }
+    changing = {job for dependency in index.dependencies_on_any(index.ended) for job in index.dependents[dependency]}
     for job in sorted(index.needs_verdict.keys() - index.waiting.keys() - index.never_satisfied.keys() - changing):
         verdict = _reason(state, state.jobs[job], now)
         if verdict is not None:

@@ -17,6 +17,10 @@ from gpuq.core.state.device_names import natural_order
 
 BookingId = NewType("BookingId", int)
 
+LEAST_COUNTED_S = 3600.0
+"""For its user's limit a booking that is to begin lasts so long at least: until then no job starts there that is not known to
+have ended, however short the booking is. So the limit also bounds how many there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Booking:
@@ -59,8 +63,8 @@ class BookingRequest:
 
     @property
     def device_hours(self) -> float:
-        """What it takes."""
-        return self.count * (self.until_at - self.from_at) / 3600
+        """What it counts for the limit."""
+        return self.count * max(LEAST_COUNTED_S, self.until_at - self.from_at) / 3600
 
 
 def choose_devices(
@@ -99,9 +103,11 @@ def booked_at_once(request: BookingRequest, bookings: Iterable[Booking]) -> int:
 
 
 def booked_hours(bookings: Iterable[Booking], user: str, now: float) -> float:
-    """Device-hours that a user has booked from now on."""
+    """Device-hours that a user has booked from now on, as they count for the limit."""
     return sum(
-        len(booking.devices) * max(0.0, booking.until_at - max(now, booking.from_at)) / 3600
+        len(booking.devices)
+        * max(0.0 if booking.from_at <= now else LEAST_COUNTED_S, booking.until_at - max(now, booking.from_at))
+        / 3600
         for booking in bookings
         if booking.user == user
     )

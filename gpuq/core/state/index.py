@@ -7,8 +7,9 @@ state, so equal states have equal indexes but for the numbering of touches. They
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 
 from gpuq.core.state.attempt import Attempt, AttemptId
@@ -79,12 +80,12 @@ class Index:
     """Facts derived from the state, so that the time of a pass depends on what changed, not on the size of the queue.
 
     Dictionaries stand for ordered sets. `waiting`: pending jobs that are eligible; only these are in groups. `delays` has the
-    others that wait for nothing but a moment, the earliest first, with that moment or 0. `dependents`: which jobs wait for what
-    of others; `dependencies_on_many`: those of them that are on several jobs. `never_satisfied`: jobs with a dependency that can
-    never hold. `named`: the jobs of an owner and a name, in the order of ids. `needs_verdict`: pending jobs without a verdict.
-    `cancelling`: jobs with a live attempt whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the
-    longest silent first. `running_of` has the number of devices of each live attempt of an account. Of arrays with a limit
-    `limited_groups` has the groups, and `active_tasks` the tasks that have devices.
+    others that wait for nothing but a moment, the earliest first, with that moment or 0. `dependents`: which jobs wait for
+    what of others; `dependencies_on_many`: those of them that are on several jobs, by type. `never_satisfied`: jobs with a
+    dependency that can never hold. `named`: the jobs of an owner and a name, in the order of ids. `needs_verdict`: pending
+    jobs without a verdict. `cancelling`: jobs with a live attempt whose end was requested. `last_heartbeats` (attempts) and
+    `last_reports` (hosts): the longest silent first. `running_of` has the number of devices of each live attempt of an
+    account. Of arrays with a limit `limited_groups` has the groups, and `active_tasks` the tasks that have devices.
     """
 
     waiting: dict[JobId, Job] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class Index:
     classes: dict[SchedulingClass, dict[GroupKey, PendingGroup]] = field(default_factory=dict)
     delays: list[tuple[float, JobId]] = field(default_factory=list)
     dependents: dict[Dependency, dict[JobId, None]] = field(default_factory=dict)
-    dependencies_on_many: dict[Dependency, None] = field(default_factory=dict)
+    dependencies_on_many: dict[DependencyType, dict[Dependency, None]] = field(default_factory=dict)
     never_satisfied: dict[JobId, None] = field(default_factory=dict)
     named: dict[tuple[str, str], dict[JobId, None]] = field(default_factory=dict)
     needs_verdict: dict[JobId, None] = field(default_factory=dict)
@@ -104,6 +105,10 @@ class Index:
     running_of: dict[Account, dict[AttemptId, int]] = field(default_factory=dict)
     last_reports: dict[HostId, float] = field(default_factory=dict)
     devices_of: dict[HostId, dict[DeviceId, None]] = field(default_factory=dict)
+    last_open: dict[Dependency, int] = field(default_factory=dict, compare=False)
+    """Of each in `dependents` the last of its jobs that is not archived; for a start the first. Beyond them where all are."""
+    last_opens: dict[int, dict[Dependency, None]] = field(default_factory=dict, compare=False)
+    """`last_open` the other way round."""
     touched: dict[DeviceId, int] = field(default_factory=dict, compare=False)
     touches: int = field(default=0, compare=False)
     """Counts all touches; `touched` has the number of each device's last one, the latest last."""
@@ -156,12 +161,46 @@ class Index:
         """The verdict of a pending job does not hold any more."""
         self.needs_verdict[job] = None
 
-    def dependencies_on(self, job: JobId) -> Iterator[Dependency]:
-        """The dependencies that wait for this job."""
-        for type_ in DependencyType:
-            if (alone := Dependency(type_, job, job)) in self.dependents:
-                yield alone
-        yield from [one for one in self.dependencies_on_many if job in one.jobs]
+    def changed_dependencies(self, job: Job, *, archived: bool) -> list[Dependency]:
+        """The dependencies that a job's start, or its final end, may change.
+
+        One on the tasks of an array does not change at the success of a task while a later one is open. To look at each such
+        dependency at each end would take minutes where many wait for parts of a large array.
+        """
+        types = [DependencyType.START]
+        if archived and job.state is not JobState.COMPLETED:
+            types += [DependencyType.OK, DependencyType.FAIL]
+        alone = [Dependency(type_, job.id, job.id) for type_ in DependencyType]
+        of_types = (one for type_ in types for one in self.dependencies_on_many.get(type_, ()))
+        many = [one for one in of_types if one.first <= job.id <= one.last]
+        last = self.last_opens.get(job.id, ()) if archived else ()
+        return list(dict.fromkeys([*(one for one in alone if one in self.dependents), *many, *last]))
+
+    def dependencies_on_any(self, jobs: Iterable[JobId]) -> Iterator[Dependency]:
+        """The dependencies that wait for one of these jobs."""
+        ids = sorted(jobs)
+        for job in ids:
+            for type_ in DependencyType:
+                if (alone := Dependency(type_, job, job)) in self.dependents:
+                    yield alone
+        for one in chain.from_iterable(self.dependencies_on_many.values()):
+            place = bisect_left(ids, one.first)
+            if place < len(ids) and ids[place] <= one.last:
+                yield one
+
+    def note_open(self, dependency: Dependency, job: int) -> None:
+        """`last_open` of this dependency, if a job waits for it, is this job."""
+        if self.last_open.get(dependency) != job and dependency in self.dependents:
+            self._forget_open(dependency)
+            self.last_open[dependency] = job
+            self.last_opens.setdefault(job, {})[dependency] = None
+
+    def _forget_open(self, dependency: Dependency) -> None:
+        job = self.last_open.pop(dependency, None)
+        if job is not None:
+            del self.last_opens[job][dependency]
+            if not self.last_opens[job]:
+                del self.last_opens[job]
 
     def is_first_of_name(self, job: Job) -> bool:
         """Whether no earlier job of its owner with its name is in the state."""
@@ -209,7 +248,7 @@ class Index:
         for dependency in job.after:
             self.dependents.setdefault(dependency, {})[job.id] = None
             if dependency.first != dependency.last:
-                self.dependencies_on_many[dependency] = None
+                self.dependencies_on_many.setdefault(dependency.type, {})[dependency] = None
 
     def _leave_dependents(self, job: Job) -> None:
         self.never_satisfied.pop(job.id, None)
@@ -217,7 +256,14 @@ class Index:
             del self.dependents[dependency][job.id]
             if not self.dependents[dependency]:
                 del self.dependents[dependency]
-                self.dependencies_on_many.pop(dependency, None)
+                self._remove_from_many(dependency)
+                self._forget_open(dependency)
+
+    def _remove_from_many(self, dependency: Dependency) -> None:
+        if dependency.first != dependency.last:
+            del self.dependencies_on_many[dependency.type][dependency]
+            if not self.dependencies_on_many[dependency.type]:
+                del self.dependencies_on_many[dependency.type]
 
     def _join_group(self, job: Job) -> None:
         self.waiting[job.id] = job

@@ -35,8 +35,10 @@ def without_begun(job: Job, jobs: Mapping[JobId, Job]) -> Job:
     return job if after == job.after else replace(job, after=after)
 
 
-def _has_begun(dependency: Dependency, jobs: Mapping[JobId, Job]) -> bool:
-    return all(jobs[one].state in _BEGUN for one in map(JobId, dependency.jobs) if one in jobs)
+def _has_begun(dependency: Dependency, jobs: Mapping[JobId, Job], first: int = 0) -> bool:
+    """`first`: the first of its jobs that is in `jobs`, if that is known."""
+    open_ = map(JobId, range(max(first, dependency.first), dependency.last + 1))
+    return all(jobs[one].state in _BEGUN for one in open_ if one in jobs)
 
 
 def archive(state: State, job_id: JobId) -> bool:
@@ -53,7 +55,7 @@ def archive(state: State, job_id: JobId) -> bool:
 
 def update_dependents(state: State, job: Job) -> None:
     """Update what other jobs wait for after the start of one, or its final end."""
-    for dependency in list(state.index.dependencies_on(job.id)):
+    for dependency in state.index.changed_dependencies(job, archived=job.id not in state.jobs):
         left = _left_of(state, dependency, job)
         if left == dependency and is_open(state, dependency):
             continue
@@ -65,7 +67,7 @@ def update_dependents(state: State, job: Job) -> None:
 def _left_of(state: State, dependency: Dependency, job: Job) -> Dependency | None:
     """What is left of it after the start of one of its jobs, or its final end; None: it holds."""
     if dependency.type is DependencyType.START:
-        return None if _has_begun(dependency, state.jobs) else dependency
+        return None if _has_begun(dependency, state.jobs, state.index.last_open.get(dependency, 0)) else dependency
     if job.id in state.jobs:
         return dependency
     return dependency.after_end(job.id, job.state, is_last=not is_open(state, dependency))

@@ -17,6 +17,9 @@ from gpuq.core.state.state import State
 # moved. A restart of its worker service takes seconds.
 KEEPS_DEVICES_S = 60.0
 
+MOST_DEVICES = 1024
+"""Of one host, those included that it does not report any more. Each report could name others, and each is kept in the record."""
+
 HostEvent = Started | Exited | HostReported
 
 
@@ -33,6 +36,8 @@ def own_part(
     if event.host != sender:
         return None, [f"a report of host {event.host}"]
     own = {device.id for device in event.devices if _may_report(state, sender, device, now, listening_since)}
+    known = state.index.devices_of.get(sender, {})
+    own -= set(sorted(own - known.keys())[max(0, MOST_DEVICES - len(known)) :])
     foreign_attempts = [r.attempt for r in event.residents if _is_foreign(state, sender, r.attempt)]
     # A reading may be of a device that the report does not name.
     foreign_devices = {*(device.id for device in event.devices), *(device for device, _ in event.readings)} - own

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.booking import Booking, BookingId
-from gpuq.core.state.dependency import Dependency
+from gpuq.core.state.dependency import Dependency, DependencyType
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.state.index import Index, last_heartbeat
 from gpuq.core.state.job import WAITING, Job, JobId, KindId
@@ -98,13 +98,23 @@ def put_job(state: State, job: Job) -> None:
 
 def _note_if_never_satisfied(state: State, job: Job) -> None:
     """A dependency on jobs that are all archived would have been dropped if it held."""
-    if job.after and job.state in WAITING and any(not is_open(state, dependency) for dependency in job.after):
+    if not job.after or job.state not in WAITING:
+        return
+    are_open = [is_open(state, dependency) for dependency in job.after]  # of each, which notes where the search goes on
+    if not all(are_open):
         state.index.never_satisfied[job.id] = None
 
 
 def is_open(state: State, dependency: Dependency) -> bool:
     """Whether one of the jobs that it is on has not been archived."""
-    return any(job in state.jobs for job in dependency.jobs)
+    # What is archived never comes back, so the search goes on where the last one ended. To look at all of a thousand tasks at
+    # each end of one would take a million looks. Tasks end in the order of their ids, more or less; a start needs the states of
+    # those that are left.
+    jobs = dependency.jobs if dependency.type is DependencyType.START else dependency.jobs[::-1]
+    left = jobs[abs(state.index.last_open.get(dependency, jobs[0]) - jobs[0]) :]
+    found = next((job for job in left if job in state.jobs), jobs[-1] + jobs.step)
+    state.index.note_open(dependency, found)
+    return found in dependency.jobs
 
 
 def put_attempt(state: State, attempt: Attempt) -> None:

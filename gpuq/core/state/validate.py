@@ -7,6 +7,7 @@ from itertools import combinations
 
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.core_loans import idle_cores
+from gpuq.core.state.dependency import DependencyType
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.job import ACTIVE, JobId, JobState
 from gpuq.core.state.state import State
@@ -47,6 +48,7 @@ def validate(state: State) -> None:
         assert len(set(residents)) == len(residents)
         assert all(resident in state.attempts for resident in residents)
         _validate_promises(state, device)
+    _validate_dependencies(state)
     _validate_loans(state)
     _validate_reservations(state)
     _validate_arrays(state)
@@ -74,6 +76,16 @@ def _validate_pause(state: State, attempt: Attempt) -> None:
         assert other.paused_for is None, f"{attempt.id} is paused for {other.id}, which is paused itself"
         assert not set(attempt.devices).isdisjoint(other.devices), f"{attempt.id} shares no device with {other.id}"
         assert attempt.stopping is None, f"{attempt.id} is paused and being stopped"
+
+
+def _validate_dependencies(state: State) -> None:
+    for dependency in state.index.dependents:
+        jobs = dependency.jobs if dependency.type is DependencyType.START else dependency.jobs[::-1]
+        found = next((job for job in jobs if job in state.jobs), jobs[-1] + jobs.step)
+        assert state.index.last_open.get(dependency) == found, f"{dependency}: its last open job is {found}"
+    opens = {one: job for job, those in state.index.last_opens.items() for one in those}
+    assert opens == state.index.last_open, "the dependencies by their last open job differ from those"
+    assert opens.keys() == state.index.dependents.keys(), "no job waits for one of the dependencies"
 
 
 def _validate_loans(state: State) -> None:

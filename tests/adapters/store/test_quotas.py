@@ -8,6 +8,7 @@ from gpuq.adapters.store.contract import Commit, Store
 from gpuq.core.state.job import JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import OverQuota
+from gpuq.messages.submission import ArrayTasks
 from tests.adapters.store.samples import a_change, a_record
 
 
@@ -38,3 +39,15 @@ def test_jobs_are_counted_and_listed_by_project(store: Store) -> None:
     store.commit(Commit(jobs=[a_change(two, JobState.COMPLETED)]))
     assert store.count_unended() == {("ada", "nlp", JobState.PENDING): 1, ("ada", None, JobState.PENDING): 1}
     assert [row.id for row in store.jobs(project="nlp")] == [one, two]
+
+
+def test_what_has_not_ended_counts_by_its_size(store: Store) -> None:
+    large = a_record(stdin="x" * 10_000)
+    one, *_ = store.add_jobs([large, large, a_record(owner="bob")])
+    assert 20_000 < store.record_bytes("ada") < 25_000
+    assert 0 < store.record_bytes("bob") < 5000
+    store.add_jobs([a_record(array=ArrayTasks(tasks="0-3", params={"x": ("y" * 10_000,) * 4}))])
+    assert 60_000 < store.record_bytes("ada") < 70_000, "an array once, however many tasks it has"
+    store.commit(Commit(jobs=[a_change(one, JobState.CANCELLED)]))
+    assert 50_000 < store.record_bytes("ada") < 60_000
+    assert store.record_bytes("eve") == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 import ssl
 import tempfile
 import time
@@ -22,6 +23,7 @@ from gpuq.adapters.redis import host_mail
 from gpuq.adapters.redis.link import async_client
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store.memory import MemoryStore
+from gpuq.api.connections import TlsSite
 from gpuq.api.hosts import joining
 from gpuq.api.hosts.calls import HostContext
 from gpuq.api.hosts.listener import CONTEXT, make_app, run_blocking, runner_of, tls_context
@@ -105,9 +107,9 @@ async def main(tmp_path: Path, redis_server: ThrowawayRedis, monkeypatch: pytest
     app = make_app(context, home, ("127.0.0.1:1",), "submitter")
     runner = runner_of(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls_context(context.authority, ("127.0.0.1:1",)))
-    await site.start()
-    port = runner.addresses[0][1]
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    port = listening.getsockname()[1]
+    await TlsSite(runner, listening, tls_context(context.authority, ("127.0.0.1:1",))).start()
     yield Main(app, store, home, f"127.0.0.1:{port}")
     await runner.cleanup()
     await client.aclose()

@@ -15,6 +15,7 @@ from gpuq.adapters.certificates import Authority, new_request
 from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.synced import SyncedTrees
+from gpuq.api import connections
 from gpuq.api.hosts import calls, joining, listener, package
 from gpuq.api.hosts.calls import CALLS
 from gpuq.core.state.attempt import AttemptId
@@ -337,6 +338,30 @@ async def test_a_compressed_body_is_refused_from_whoever_reaches_the_port(main: 
         headers = {"Content-Encoding": "gzip"}
         status, problem = await asyncio.to_thread(main.ask, "POST", path, {}, None, headers)
         assert (status, problem["title"]) == (415, "Bad encoding"), path
+
+
+async def test_handshakes_that_are_not_completed_keep_no_host_out(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_HANDSHAKES", 3)
+    alpha, (address, _, port) = main.joined(ALPHA), main.at.partition(":")
+    silent = [await asyncio.open_connection(address, int(port)) for _ in range(5)]
+    async with asyncio.timeout(30):
+        for reader, _ in silent[:2]:
+            assert await reader.read() == b"", "the oldest are closed"
+        assert (await main.call("/acknowledgement", pem=alpha))[0] == 200
+    for _, writer in silent:
+        writer.close()
+
+
+async def test_a_handshake_has_its_time(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HANDSHAKE_WITHIN_S", 0.05)
+    address, _, port = main.at.partition(":")
+    for begun in (b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"):
+        reader, writer = await asyncio.open_connection(address, int(port))
+        writer.write(begun)
+        async with asyncio.timeout(30):
+            assert b"HTTP" not in await reader.read()
+        writer.close()
+    assert (await main.call("/acknowledgement", pem=main.joined(ALPHA)))[0] == 200
 
 
 async def test_a_call_with_a_body_beyond_the_limit_is_refused(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:

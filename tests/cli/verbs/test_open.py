@@ -33,6 +33,9 @@ def test_another_gpuq_is_named_by_its_address_and_token(gpuq: Command, home: Pat
     done = gpuq("url", "--json", "--host", "https://gpu.lab/", GPUQ_TOKEN="theirs")
     assert done.json == {"url": "https://gpu.lab/?token=theirs"}
     assert gpuq("url", "--host", "https://gpu.lab").code == 4, "no token of it is known"
+    (home / "token").write_text(f"{TOKEN}\n")
+    done = gpuq("url", "--host", "https://gpu.lab")
+    assert (done.code, TOKEN in done.out) == (4, False), "that of this home is for this machine"
     assert gpuq("url", "--host", f"unix://{home}/run/api.sock").code == 2
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuq.core.state.apply import apply
 from gpuq.core.state.booking import Booking, BookingId, BookingRequest, booked_at_once, booked_hours, choose_devices
 from gpuq.core.state.constraints import DeviceConstraints
@@ -55,6 +57,15 @@ def test_hours_count_from_now_on() -> None:
     bookings = [a_booking(1, "a0", "a1", end=2 * HOUR), a_booking(2, "b0", user="bob")]
     assert booked_hours(bookings, "ann", HOUR) == 2.0
     assert booked_hours(bookings, "bob", 2 * HOUR) == 0.0
+
+
+def test_a_short_one_counts_as_an_hour_until_it_begins() -> None:
+    """It keeps jobs of others off its devices until then. A user could have any number of such."""
+    second = Booking(BookingId(1), "ann", "ann", (DeviceId("a"), DeviceId("b")), 10 * HOUR, 10 * HOUR + 1)
+    assert booked_hours([second], "ann", HOUR) == 2.0
+    assert booked_hours([second], "ann", 10 * HOUR) == pytest.approx(2 / 3600)
+    assert booked_hours([second], "ann", 11 * HOUR) == 0.0
+    assert BookingRequest("ann", "ann", 2, 10 * HOUR, 10 * HOUR + 1).device_hours == 2.0
 
 
 def test_a_booking_is_taken_in_once_and_never_beside_another_of_its_devices() -> None:

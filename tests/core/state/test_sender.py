@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuq.core.state import sender
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import Submitted
 from gpuq.core.state.sender import KEEPS_DEVICES_S, HostEvent, own_part
@@ -54,6 +55,19 @@ def test_a_report_keeps_what_is_the_senders_own(play: Playbook) -> None:
         residents=(a_resident(1), a_resident(9)),
     )
     assert refused(play, more) == (own, ["device gpu-a", "attempt 1-1"])
+
+
+def test_a_host_has_so_many_devices_at_most(play: Playbook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few each report has. Those that it has already stay its own."""
+    monkeypatch.setattr(sender, "MOST_DEVICES", 3)
+    new = [a_device(f"new{number}", host="b") for number in range(4)]
+    whole = a_report(*new, host="b")
+    event, left_out = refused(play, whole)
+    assert event is not None
+    assert left_out == ["device new2", "device new3"]
+    play.happen(event)
+    assert refused(play, a_report(OF_B, *new[:2], host="b"))[1] == []
+    assert refused(play, a_report(new[3], host="b"))[1] == ["device new3"]
 
 
 def test_a_reading_of_a_device_that_the_report_does_not_name_is_left_out(play: Playbook) -> None:
