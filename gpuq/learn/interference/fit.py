@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -66,9 +67,6 @@ _REACH_SPREAD = 1.0
 _LEAK, _LEAK_SPREAD = -2.5, 1.0
 # So much higher the log evidence has to be with a leak: strong evidence by Kass and Raftery (1995).
 _CLEARLY = 3.0
-
-
-NO_LAW: Mapping[tuple[str, str], float] = {}
 
 
 class Priors(NamedTuple):
@@ -355,7 +353,7 @@ def _widening(scores: Sequence[float], units: Sequence[frozenset[Any]], quantile
     return math.sqrt(1 - alike + alike * (student / normal) ** 2)
 
 
-def _worse_of(left_out: Sequence[LeftOut], law: Mapping[tuple[str, str], float] = NO_LAW) -> LeftOutPairs:
+def _worse_of(left_out: Sequence[LeftOut], law: Mapping[tuple[str, str], float] = MappingProxyType({})) -> LeftOutPairs:
     """The pairs known in both directions, by the worse. `law`: what the law expects of them, where it says something."""
     found = {(one.fold, one.pair): one for one in left_out}
     worst = [

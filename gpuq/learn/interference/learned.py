@@ -130,7 +130,10 @@ class Admission(Tiers, frozen=True):
         return self._calibration("law")
 
     def _calibration(self, name: str) -> RiskCalibration:
-        return RiskCalibration(*(getattr(of, name) for of in (self, self.few, self.law_beside)))
+        found = RiskCalibration(*(getattr(of, name) for of in (self, self.few, self.law_beside)))
+        # A model of before 28 November was calibrated without these two.
+        known = name.removesuffix("_resized")
+        return found if any(found) or known == name else self._calibration(known)
 
 
 class Interference(msgspec.Struct, frozen=True, dict=True):

@@ -19,6 +19,7 @@ from gpuq.core.state.forecast import BUDGETS
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference import fit as fit_module
 from gpuq.learn.interference.fit import LeftOut, fit
+from gpuq.learn.interference.learned import Admission
 from tests.learn.interference import world
 from tests.learn.interference.world import expect
 
@@ -218,6 +219,12 @@ def test_of_few_models_new_sizes_of_those_are_admitted_and_other_models_are_not(
 
     assert risk("b") <= 0.1
     assert risk("e") == risk(None) == 1
+
+    stored = msgspec.to_builtins(admission)
+    for tiers in (stored, stored["few"], stored["law_beside"]):
+        del tiers["one_resized"], tiers["neither_resized"]
+    part = msgspec.structs.replace(part, admission=msgspec.convert(stored, Admission))
+    assert risk("b") == risk("e"), "a model of an older gpuq knows new kinds only"
 
 
 @settings(max_examples=15, deadline=None)
