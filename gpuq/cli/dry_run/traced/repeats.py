@@ -19,6 +19,9 @@ _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "pl
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 # Variables of loops over sizes and over parts of a training.
 _SIZES = re.compile(r"(?:^|_)(?:sizes?|res|resolution|len|length|width|dim|depth|bs|stage|phase)$", re.IGNORECASE)
+_DISPLAYS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+# These run in frames of their own, but for lists, sets and dictionaries from Python 3.12 on.
+_OF_DISPLAYS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -47,7 +50,7 @@ class Origins:
             names = self._called.get((id(one), one.f_code), set())
             for call in _to_come(self._body(one), one.f_lineno):
                 if _name(call) in names:
-                    return f"{os.path.basename(one.f_code.co_filename)}:{call.lineno}"  # noqa: PTH119 - as in `main`
+                    return _place(one, call)
         return None
 
     def grows(self, frame: FrameType | None) -> str | None:
@@ -56,13 +59,14 @@ class Origins:
             for loop in _loops_around(self._body(one), one.f_lineno):
                 names = (part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name))
                 if size := next(filter(_SIZES.search, names), None):
-                    return f"{size} at {os.path.basename(one.f_code.co_filename)}:{loop.lineno}"  # noqa: PTH119
+                    return f"{size} at {_place(one, loop)}"
         return None
 
     def _of_script(self, frame: FrameType | None) -> Iterator[FrameType]:
         """The frames of the script's own code, the innermost first."""
         while frame is not None:
-            if not frame.f_code.co_filename.startswith(self._not_of_script):
+            code = frame.f_code
+            if not code.co_filename.startswith(self._not_of_script) and code.co_name not in _OF_DISPLAYS:
                 yield frame
             frame = frame.f_back
 
@@ -81,6 +85,10 @@ class Origins:
         found = (one for one in ast.walk(tree) if getattr(one, "name", "<lambda>") == frame.f_code.co_name)
         functions = [one for one in found if isinstance(one, _SCOPES)]
         return next((one for one in functions if _begins(one) <= line <= one.lineno), None)
+
+
+def _place(frame: FrameType, node: ast.expr | ast.stmt) -> str:
+    return f"{os.path.basename(frame.f_code.co_filename)}:{node.lineno}"  # noqa: PTH119 - as in `main`
 
 
 def _begins(function: ast.AST) -> int:
@@ -138,13 +146,15 @@ def _to_come(node: ast.AST | None, line: int) -> Iterator[ast.Call]:
     if isinstance(node, _LOOPS) and any(_spans(one, line) for one in node.body):
         yield from (call for one in node.body for call in _calls(one))
         return
-    branches = [part for part in (getattr(node, name, None) for name in ("body", "orelse", "handlers")) if part]
-    mine = [part for part in branches if isinstance(part, list) and any(_spans(one, line) for one in part)]
-    others = [one for part in branches if mine and part is not mine[0] and isinstance(part, list) for one in part]
+    if isinstance(node, _DISPLAYS):
+        yield from _calls(node)
+        return
+    # `else` of a loop, or of a `try`, comes after its body.
+    others = getattr(node, "handlers", ())
+    if isinstance(node, ast.If) and not _spans(node.test, line):
+        others = node.orelse
     for one in _children(node):
-        if any(one is other for other in others):
-            continue
         if _spans(one, line):
             yield from _to_come(one, line)
-        elif getattr(one, "lineno", 0) > line:
+        elif getattr(one, "lineno", 0) > line and one not in others:
             yield from _calls(one)

@@ -24,6 +24,9 @@ AGAIN = {
     "loop of a function": (HEAD + "def main():\n  while True:\n    fit(64)\nmain()\n", 6),
     "one after the other": (HEAD + "def main():\n  fit(64)\n  fit(4096)\nmain()\n", 6),
     "in a later phase": ("opt = Adam(1)\nfor epoch in range(2):\n  if epoch == 1:\n    opt = Sgd(2)\n  opt.step()\n", 4),
+    "in a list": (HEAD + "made = [fit(width) for width in (64, 4096)]\n", 4),
+    "in a generator": (HEAD + "made = tuple(fit(width) for width in (64, 4096))\n", 4),
+    "where nothing failed": (HEAD + "try:\n  fit(64)\nexcept MemoryError:\n  pass\nelse:\n  fit(4096)\n", 9),
     "in one that follows": ("optimizer = Adam(1)\noptimizer.step()\noptimizer = Sgd(2)\n", 3),
 }  # fmt: skip
 
