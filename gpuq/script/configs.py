@@ -7,6 +7,7 @@ consist of: a YAML parser would be a dependency of every `gpuq submit`. All else
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,7 +87,7 @@ def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
         about = plain(name or "")
         if value and len(value) < 1024 and meaning(about) is not Meaning.OUTPUT:
             path = _found(
-                cwd / Path(value.removeprefix("@")).expanduser(),
+                _at(cwd, value.removeprefix("@")),
                 bool(_NAMES_FILE.search(about)) or value.startswith("@"),
             )
             if path is not None:
@@ -99,9 +100,13 @@ def configs_of_models(words: Sequence[str], cwd: Path) -> list[Path]:
     found = []
     for name, value in pairs(words):
         if name and value and len(value) < 1024 and meaning(plain(name)) is Meaning.CHOICE:
-            path = cwd / Path(value).expanduser() / "config.json"
+            path = _at(cwd, value) / "config.json"
             found += [path] if is_file(path) else []
     return found
+
+
+def _at(cwd: Path, word: str) -> Path:
+    return cwd / os.path.expanduser(word)  # noqa: PTH111 - `Path.expanduser` raises for users that are not known
 
 
 def is_config(path: Path) -> bool:

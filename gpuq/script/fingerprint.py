@@ -261,8 +261,9 @@ def _changes_nothing(node: ast.AST) -> bool:
 
 def _configuration(node: ast.expr) -> ast.expr | None:
     """What a run is configured with, which the script may read from there: `wandb.config.arch`. None for all else."""
-    of_log = isinstance(node, ast.Call) and _reports(node) and _called(node) not in _MESSAGES
-    return keyword(node, "config") if of_log and isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and _reports(node) and _called(node) not in _MESSAGES:
+        return keyword(node, "config")
+    return None
 
 
 def _reports(call: ast.Call) -> bool:
@@ -330,7 +331,8 @@ def _commands(words: Iterable[str]) -> Iterator[tuple[list[str], bool]]:
         of_tee = command[1:] if command[0] == "tee" else []
         into_config = any(is_config(Path(word)) for word in (*written, *of_tee))
         is_piped = operator.startswith("|") and operator != "||"
-        is_read = into_config or (is_piped and (is_read or found[-1][0][0] not in _MESSAGES_OF_SHELL))
+        # What reads it may be in the next line.
+        is_read = into_config or (is_piped and (is_read or not found or found[-1][0][0] not in _MESSAGES_OF_SHELL))
         found.append((command, is_read))
     return reversed(found)
 

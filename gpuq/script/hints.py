@@ -60,7 +60,7 @@ def _read(
 ) -> dict[str, Any] | None:
     programs = (*files,) if script is None else (script, *files)
     known, surveys, code, numbers = _surveys(programs, cwd)
-    given_words = words
+    given = words
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), words)
     # A script does not see what its launcher is given, which may have options of the same names.
@@ -80,8 +80,8 @@ def _read(
     # `_target_: nets.resnet.ResNet`: the module is as much of the program as those that it imports.
     words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
     modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
-    if not {path for path, _ in known}.issuperset(modules):
-        return _read(script, given_words, cwd, (*files, *modules), env, around)
+    if further := set(modules).difference(programs, (path for path, _ in known)):
+        return _read(script, given, cwd, (*files, *sorted(further)), env, around)
     in_files = configured(read_files)
     values = Values(surveys, arguments, in_files, env)
     all_arguments = {name: value for name, value in pairs(all_words, switches) if name is not None}
@@ -95,10 +95,10 @@ def _read(
     # Of the job's variables the API takes care, which knows all of them, but not what the script does with them.
     choosing = {name: value for name, value in env.items() if declared.chosen(name, value) is not None}
     ours = effective_settings(all_words, choosing, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
-    given = inputs(all_words, cwd, ours.values, named, switches)
-    if code is None and not given and not around and not any(one.entries or one.rest for one in read_files):
+    of_inputs = inputs(all_words, cwd, ours.values, named, switches)
+    if code is None and not of_inputs and not around and not any(one.entries or one.rest for one in read_files):
         return None
-    for name, called in given.items():
+    for name, called in of_inputs.items():
         _note(ours, name, called)
     _note_resumed(ours, all_arguments, cwd)
     if code is not None:

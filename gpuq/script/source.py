@@ -234,7 +234,7 @@ class _Finder:
 
     def _folder(self, package: str, folders: Iterable[Path]) -> Path | None:
         places = (folder.joinpath(*package.split(".")) for folder in folders)
-        return next((place for place in places if place.is_dir()), None)
+        return next(filter(_is_folder, places), None)
 
     def imported(self, source: str, path: Path, folders: Iterable[Path]) -> Iterator[Path]:
         """The files that Python's imports may mean, each once."""
@@ -261,7 +261,7 @@ class _Finder:
     def _begins(self, folder: Path, package: str) -> bool:
         key = str(folder), f"{package}/"
         if key not in self._found:
-            self._found[key] = folder if (folder / package).is_dir() else None
+            self._found[key] = folder if _is_folder(folder / package) else None
         return self._found[key] is not None
 
     def _file(self, folder: Path, name: str) -> Path | None:
@@ -282,6 +282,13 @@ def _names(source: str) -> Iterator[tuple[str, int]]:
         yield from ((f"{module}.{word}".strip(".") if not plain else word, len(dots)) for word in words)
         if module:
             yield module, len(dots)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def is_file(path: Path) -> bool:

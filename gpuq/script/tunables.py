@@ -262,7 +262,8 @@ def _sizes(raw: Any) -> list[float]:
         raw = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)] if is_list else ()
     if not isinstance(raw, list | tuple) or len(raw) < 2:
         return []
-    return [float(one) for one in raw if isinstance(one, int | float) and not isinstance(one, bool)]
+    is_of_numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in raw)
+    return [float(one) for one in raw] if is_of_numbers else []
 
 
 def value(name: str, raw: Any) -> Value | None:

@@ -196,6 +196,13 @@ def test_of_a_shell_script_the_words_of_its_commands_count_and_the_files_that_th
     assert (code(tmp_path, files) != code(tmp_path, edited)) is counts
 
 
+def test_what_is_piped_into_a_command_of_the_next_line_counts(tmp_path: Path):
+    piped = "echo {} |\n  python u.py\n"
+    before = code(tmp_path, {"run.sh": piped.format(64)})
+    assert code(tmp_path, {"run.sh": "# As before.\n" + piped.format(64)}) == before
+    assert code(tmp_path, {"run.sh": piped.format(4096)}) != before
+
+
 def test_of_a_large_notebook_the_code_counts_and_not_its_pictures(tmp_path: Path):
     def notebook(source: str, count: int) -> str:
         output = {"output_type": "display_data", "data": {"image/png": "A" * LARGEST_BYTES}}

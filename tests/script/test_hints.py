@@ -320,6 +320,20 @@ def in_folder(folder: Path, script: str, files: dict[str, str], *words: str) -> 
     return dict(found["values"])
 
 
+def test_modules_that_a_file_names_are_read_once_also_where_they_are_too_large(tmp_path: Path) -> None:
+    files = {
+        "c.yaml": "a:\n  _target_: nets.large.Net\nb:\n  _target_: nets.small.Net\nhidden: 64\n",
+        "nets/small.py": "x = 1\n",
+    }
+    large = {"nets/large.py": "#" * (LARGEST_BYTES + 1)}
+    assert in_folder(tmp_path, "import torch\n", {**files, **large}, "--config", "c.yaml")["hidden"] == 64
+
+
+def test_a_folder_of_a_user_that_is_not_known_leaves_the_other_hints(tmp_path: Path) -> None:
+    words = ("--model", "~unknown-user/net", "--hidden", "64")
+    assert in_folder(tmp_path, "import torch\n", {}, *words)["hidden"] == 64
+
+
 HYDRA = """
 import hydra
 @hydra.main(version_base=None, config_path="conf", config_name="config")

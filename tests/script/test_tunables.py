@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gpuq.learn.features.setting_effects import changes, is_choice
 from gpuq.learn.history.job_features import JobFeatures
 from gpuq.messages.submission import Hints
+from gpuq.script.configs import read as config
 from gpuq.script.hints import forget, hints
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.tunables import effective_settings
@@ -419,6 +420,15 @@ def test_lists_of_one_sum_are_equal_only_in_the_same_proportions(one: str, other
     longer, larger = (effective_settings(("--channels", text), {}).values for text in ("8,16", "32,64"))
     assert {name for name in longer if longer[name] != larger[name]} == {"channels"}, "bounded by their ratio"
     assert effective_settings(("--channels", "64,64,64"), {}).values == {"channels": 64.0, "channels-layers": 3.0}
+
+
+def test_a_list_of_numbers_and_words_is_none_of_sizes(tmp_path: Path):
+    found = []
+    for text in ('[64, 64, "M"]', '[64, 64, "C"]'):
+        (tmp_path / "c.json").write_text(f'{{"layers": {text}}}')
+        found.append(effective_settings((), {}, [config(tmp_path / "c.json")]).values)
+    assert found[0].keys() == {"layers"}
+    assert found[0] != found[1]
 
 
 def test_a_folder_that_holds_a_network_is_input_though_networks_are_written_to_such(tmp_path: Path):
