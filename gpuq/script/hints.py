@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpuq.script.configs import configs_of_models, configured, named_files, read, with_parents
+from gpuq.script.configs import ConfigFile, configs_of_models, configured, named_files, read, with_parents
 from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
@@ -50,30 +50,43 @@ def hints(
         return None
 
 
-def _read(
+class _Read(NamedTuple):
+    """A program and its command, with the configuration files that either of them names."""
+
+    surveys: Sequence[Survey]
+    declared: Declared
+    code: str | None
+    """The digest of the program."""
+    numbers: Mapping[str, float]
+    """Those of the program that are compared as settings."""
+    words: Sequence[str]
+    """What the program is given, by name where it is a shell script that names its words."""
+    own: OwnConfigs
+    named: Mapping[str, Path]
+    """Word of the command -> the file that it names."""
+    files: Sequence[ConfigFile]
+
+
+def _files(
     script: Path | None,
-    words: Sequence[str],
+    given: Sequence[str],
     cwd: Path,
     files: Sequence[Path],
     env: Mapping[str, str],
     around: Sequence[str],
-) -> dict[str, Any] | None:
+) -> _Read:
     programs = (*files,) if script is None else (script, *files)
     known, surveys, code, numbers = _surveys(programs, cwd)
-    given = words
+    words = given
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
-        words = named_positions(content.decode("utf-8", "replace"), words)
-    # A script does not see what its launcher is given, which may have options of the same names.
-    declared = Declared.of(surveys)
-    switches = declared.switches
-    arguments = {name: value for name, value in pairs(words, switches) if name is not None}
-    all_words = (*around, *words)
+        words = named_positions(content.decode("utf-8", "replace"), given)
+    declared, all_words = Declared.of(surveys), (*around, *words)
     named = named_files(all_words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
     own = OwnConfigs([], [])
     if surveys:
-        texts = PathTexts(Values(surveys, arguments, {}), programs[0], words, env)
-        own = own_configs(surveys, programs[0], words, cwd, texts, env)
+        values = Values(surveys, _options(words, declared), {})
+        own = own_configs(surveys, programs[0], words, cwd, PathTexts(values, programs[0], words, env), env)
     of_models = configs_of_models(all_words, cwd)
     all_files = [*own.files, *of_models, *of_variables.values(), *named.values()]
     read_files = [read(path) for path in with_parents(all_files)]
@@ -81,11 +94,29 @@ def _read(
     words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
     modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
     if further := set(modules).difference(programs, (path for path, _ in known)):
-        return _read(script, given, cwd, (*files, *sorted(further)), env, around)
+        return _files(script, given, cwd, (*files, *sorted(further)), env, around)
+    return _Read(surveys, declared, code, numbers, words, own, named, read_files)
+
+
+def _options(words: Sequence[str], declared: Declared) -> dict[str, str | None]:
+    return {name: value for name, value in pairs(words, declared.switches) if name is not None}
+
+
+def _read(
+    script: Path | None,
+    given: Sequence[str],
+    cwd: Path,
+    files: Sequence[Path],
+    env: Mapping[str, str],
+    around: Sequence[str],
+) -> dict[str, Any] | None:
+    surveys, declared, code, numbers, words, own, named, read_files = _files(script, given, cwd, files, env, around)
+    all_words = (*around, *words)
+    all_options = _options(all_words, declared)
     in_files = configured(read_files)
-    values = Values(surveys, arguments, in_files, env)
-    all_arguments = {name: value for name, value in pairs(all_words, switches) if name is not None}
-    built, read_settings = network(surveys, values), settings(surveys, values, all_arguments, in_files)
+    # A script does not see what its launcher is given, which may have options of the same names.
+    values = Values(surveys, _options(words, declared), in_files, env)
+    built, read_settings = network(surveys, values), settings(surveys, values, all_options, in_files)
     # What is written out in the script is compared too, as the same command may run an edited script.
     sizes = {
         SPELLINGS[name][0]: parsed(setting["value"])
@@ -95,12 +126,12 @@ def _read(
     # Of the job's variables the API takes care, which knows all of them, but not what the script does with them.
     choosing = {name: value for name, value in env.items() if declared.chosen(name, value) is not None}
     ours = effective_settings(all_words, choosing, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
-    of_inputs = inputs(all_words, cwd, ours.values, named, switches)
+    of_inputs = inputs(all_words, cwd, ours.values, named, declared.switches)
     if code is None and not of_inputs and not around and not any(one.entries or one.rest for one in read_files):
         return None
     for name, called in of_inputs.items():
         _note(ours, name, called)
-    _note_resumed(ours, all_arguments, cwd)
+    _note_resumed(ours, all_options, cwd)
     if code is not None:
         # A further file that says the same is one more name of it.
         unsure = sorted({config_digest(path) for path in own.unsure})
