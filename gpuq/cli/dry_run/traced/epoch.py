@@ -20,17 +20,14 @@ class Epoch:
 
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over
-        self._left: int | None = None
-        self._reading = 0
-
-    @property
-    def is_cut(self) -> bool:
+        self.is_cut = False
         """Whether enough was seen, so that the rest is gone through."""
-        return self._left is not None
+        self._left = _STEPS
+        self._reading = 0
 
     def cut(self) -> None:
         """Enough was seen. Where no loader is being read, nothing tells how to come to the end of the epoch."""
-        self._left = _STEPS
+        self.is_cut = True
         if self._reading == 0:
             self._over()
         with suppress(ValueError):  # not in the main thread
@@ -39,8 +36,8 @@ class Epoch:
 
     def stepped(self) -> None:
         """An optimizer made a step after that: of what is left of the epoch, or of the next one."""
-        self._left = (self._left or 0) - 1
-        if self._left <= 0:
+        self._left -= 1
+        if self._left == 0:
             self._over()
 
     def read(self, batches: Iterator[Any]) -> Iterator[Any]:

@@ -7,9 +7,13 @@ Most scripts make a folder for their results and note their options in it before
 from __future__ import annotations
 
 import builtins
+import errno
 import io
 import os
 from typing import Any
+
+# What Landlock answers, a file system that is mounted read-only, and a folder that could not be made before.
+_CANNOT = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT})
 
 
 def redirect(folder: str) -> None:
@@ -23,8 +27,8 @@ def redirect(folder: str) -> None:
             return opened(moved[path], mode, *args, **options)
         try:
             return opened(file, mode, *args, **options)
-        except (PermissionError, FileNotFoundError):
-            if path is None or not set(mode) & set("wax"):
+        except OSError as error:
+            if error.errno not in _CANNOT or path is None or not set(mode) & set("wax"):
                 raise
         moved[path] = os.path.join(folder, f"written-{len(moved)}")
         return opened(moved[path], mode, *args, **options)
@@ -32,9 +36,9 @@ def redirect(folder: str) -> None:
     def mkdir(path: Any, *args: Any, **options: Any) -> None:
         try:
             made(path, *args, **options)
-        except (PermissionError, FileNotFoundError):
+        except OSError as error:
             # The folder above it may be one that is not there either.
-            if os.path.exists(path):
+            if error.errno not in _CANNOT or os.path.exists(path):
                 raise
 
     # What is imported later, and `Path`, take them from these modules.
