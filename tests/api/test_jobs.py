@@ -485,8 +485,8 @@ async def test_a_page_of_large_jobs_ends_early_and_the_next_goes_on(
 ) -> None:
     """However many are asked for: the large jobs of one user do not keep the others from a list."""
     monkeypatch.setattr(jobs, "MOST_READ", 150)
-    monkeypatch.setattr(jobs, "_JOBS_AT_ONCE", 3)
-    monkeypatch.setattr(jobs, "_ARRAYS_AT_ONCE", 2)
+    monkeypatch.setattr(jobs, "_AT_ONCE", 3)
+    monkeypatch.setattr(jobs, "_ARRAYS_AT_ONCE", 1)
     address = f"/api/v1/jobs?order={order}&tasks={tasks}&limit=1000"
     for number in range(6):
         large = {"array": {"tasks": "0-1", "params": {"x": ["y" * 100] * 2}}}

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, Select, between, case, exists, or_, select, union_all
 
 from gpuq.adapters.store import array_records, cycle
@@ -145,13 +146,15 @@ def _of_names(
 ) -> list[JobId]:
     """Those of these arrays that match the patterns by their own name, or of which a task in these states does."""
     matching: set[JobId] = set()
+    others: list[JobId] = []
+    without_name = structs.replace(wanted, name=None)
     for some in cycle.chunks(ids, array_records.KEPT):
         for array, record in kept.read(connection, some).items():
-            kinds = {record.kind, *(variant.kind for variant in record.variants)}
-            asked = record.submission
+            asked, kinds = record.submission, {record.kind, *(variant.kind for variant in record.variants)}
             if any(wanted.matches(asked.name, kind, asked.project) for kind in kinds):
                 matching.add(array)
-    others = [array for array in ids if array not in matching]
+            elif any(without_name.matches(None, kind, asked.project) for kind in kinds):
+                others.append(array)  # its tasks may have other names, but no other kinds and projects
     tasks = select(*_name_columns(wanted)).where(*_may_match(wanted))
     if states is not None:
         tasks = tasks.where(jobs.c.state.in_(states))

@@ -171,6 +171,16 @@ class SqlStore(Store):
     ) -> list[LineRow]:
         return self._listed(_LINES, line_row, tasks, array, conditions)
 
+    def job_ids(
+        self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
+    ) -> list[JobId]:
+        with self._database.reading() as connection:
+            return lists.job_ids(connection, self._arrays, tasks, array, conditions)
+
+    def array_ids(self, **conditions: Unpack[Conditions]) -> list[JobId]:
+        with self._database.reading() as connection:
+            return lists.array_ids(connection, self._arrays, conditions)
+
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
         with self._database.reading() as connection:
             found = lists.array_ids(connection, self._arrays, conditions)

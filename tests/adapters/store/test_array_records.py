@@ -120,7 +120,7 @@ def test_lines_of_tasks_have_their_own_commands_and_kinds(store: Store) -> None:
     store.add_jobs([an_array(after=("corr:7,8,9",)), a_record()])
     expected = [msgspec.convert(row, LineRow, from_attributes=True) for row in store.jobs()]
     assert store.lines() == expected
-    assert [row.id for row in store.lines(kind="* wide")] == [3]
+    assert [row.id for row in store.lines(kind="* wide")] == store.job_ids(kind="* wide") == [3]
     assert [row.id for row in store.lines(name="run-8", tasks=False)] == []
     assert [row.id for row in store.lines(name="run-[9]", array=JobId(1))] == [3]
 
@@ -130,7 +130,9 @@ def test_an_array_is_listed_by_its_name_and_by_those_of_its_tasks(store: Store) 
     store.commit(Commit(jobs=[a_change(3, JobState.RUNNING, 1)], edited=[(JobId(6), JobEdit(name="best"))]))
 
     def found(**conditions: object) -> list[int]:
-        return [one.id for one in store.arrays(**conditions)]  # type: ignore[arg-type]
+        ids = store.array_ids(**conditions)  # type: ignore[arg-type]
+        assert [one.id for one in store.arrays(**conditions)] == ids  # type: ignore[arg-type]
+        return [int(one) for one in ids]
 
     assert found(name="run-{width}") == found(name="run-9") == found(name="run-*") == [1, 5]
     assert found(name="best") == [5]

@@ -136,7 +136,9 @@ def test_lists_are_filtered_by_patterns_before_the_limit(queue: Store, monkeypat
     queue.commit(Commit(edited=[(JobId(12), JobEdit(name="b-renamed"))]))
 
     def found(**conditions: object) -> list[int]:
-        return [row.id for row in queue.lines(**conditions)]  # type: ignore[arg-type]
+        ids = queue.job_ids(**conditions)  # type: ignore[arg-type]
+        assert [row.id for row in queue.lines(**conditions)] == ids  # type: ignore[arg-type]
+        return [int(one) for one in ids]
 
     assert found(name="b-*") == [11, 12, 13, 15, 17, 19]
     assert found(name="b-*", limit=2) == [11, 12]
