@@ -205,17 +205,14 @@ class SqlStore(Store):
     def record_bytes(self, owner: str) -> int:
         unended = jobs.c.state.in_(sorted(state.value for state in JobState if state not in ENDED))
         of_jobs = (
-            select(job_records.c.record)
+            select(func.sum(func.length(job_records.c.record)))
             .join(jobs, jobs.c.id == job_records.c.job)
             .where(jobs.c.owner == owner, unended)
         )
         of_owner = select(jobs.c.of_array).where(jobs.c.owner == owner, jobs.c.of_array.is_not(None), unended)
-        of_arrays = select(arrays.c.record).where(arrays.c.id.in_(of_owner))
-        sizes = [
-            select(func.coalesce(func.sum(func.length(query.subquery().c.record)), 0)) for query in (of_jobs, of_arrays)
-        ]
+        of_arrays = select(func.sum(func.length(arrays.c.record))).where(arrays.c.id.in_(of_owner))
         with self._database.reading() as connection:
-            return sum(int(connection.execute(size).scalar_one()) for size in sizes)
+            return sum(int(connection.execute(query).scalar_one() or 0) for query in (of_jobs, of_arrays))
 
     def count_by_state(self) -> dict[JobState, int]:
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
