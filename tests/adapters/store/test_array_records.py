@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from sqlalchemy import Engine, event, text
 
+from gpuq.adapters.store import lists
 from gpuq.adapters.store.contract import Commit, LineRow, Selection, Store
 from gpuq.adapters.store.database import Database
 from gpuq.core.state.attempt import AttemptId
@@ -144,6 +145,14 @@ def test_an_array_is_listed_by_its_name_and_by_those_of_its_tasks(store: Store) 
     assert found(project="vis*", name="run-*") == [5]
     assert found(name="run-9", newest_first=True, limit=1) == [5]
     assert found(name="run-9", ids=[JobId(1), JobId(2)]) == [1]
+
+
+def test_tasks_are_not_looked_through_for_a_kind_that_none_can_have(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add_jobs([an_array()])
+    monkeypatch.setattr(lists, "_matching", lambda *_: pytest.fail("they are"))
+    assert store.arrays(kind="other*") == store.arrays(kind="other*", name="run-9") == []
 
 
 def test_an_array_sent_again_is_the_same_array(store: Store) -> None:
