@@ -126,7 +126,7 @@ def array_ids(connection: Connection, kept: ArrayRecords, conditions: Conditions
 def _pages_of_arrays(connection: Connection, conditions: Conditions) -> Iterator[Sequence[JobId]]:
     """The arrays that meet the conditions, but for patterns, in their order; with patterns beyond the limit, too."""
     # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
-    where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *_where(conditions))]
+    where = [exists().where(jobs.c.id == arrays.c.id, *_where(conditions)), *_after(conditions, arrays.c.id)]
     if (states := conditions.get("states")) is not None:
         where.append(exists().where(_TASKS.c.of_array == arrays.c.id, _TASKS.c.state.in_(states)))
     query = select(arrays.c.id).where(*where).order_by(_in_order(conditions, arrays.c.id))
@@ -182,7 +182,7 @@ def _rows_of(
 ) -> list[Any]:
     """The jobs that meet the conditions, but for patterns, and `also`, in their order."""
     states, limit = conditions.get("states"), conditions.get("limit")
-    where, order = [*_where(conditions), *also], _in_order(conditions, jobs.c.id)
+    where, order = [*_where(conditions), *_after(conditions, jobs.c.id), *also], _in_order(conditions, jobs.c.id)
     if states is not None:
         where.append(in_states(states, where, order, limit))
     query = columns.where(*where).order_by(order)
@@ -213,9 +213,14 @@ def _where(conditions: Conditions) -> list[ColumnElement[bool]]:
         where.append(jobs.c.owner == owner)
     if (project := conditions.get("project")) is not None and _patterns(conditions).project is None:
         where.append(jobs.c.project == project)
-    if (after := conditions.get("after")) is not None:
-        where.append(jobs.c.id < after if conditions.get("newest_first", False) else jobs.c.id > after)
     return where
+
+
+def _after(conditions: Conditions, of: ColumnElement[int]) -> list[ColumnElement[bool]]:
+    """In SQL, that this id comes after those of the page before."""
+    if (after := conditions.get("after")) is None:
+        return []
+    return [of < after if conditions.get("newest_first", False) else of > after]
 
 
 def _in_order(conditions: Conditions, of: ColumnElement[int]) -> ColumnElement[int]:
