@@ -1,20 +1,16 @@
 """How many connections both endpoints have, the API and the listener for other hosts, what is read from one, and for how long.
 
-Whoever reaches the port can connect and send a request, so all that happens before the caller is known is bounded here: TLS
-handshakes, too. Nor may one caller have all connections. A body is read as it was sent: a compressed one of two megabytes may
-become two gigabytes. What a handler does not read is not read much longer either.
+Whoever reaches the port can connect and send a request, so all that happens before the caller is known is bounded here, TLS
+handshakes in `hosts/tls_site.py`. Nor may one caller have all connections. A body is read as it was sent: a compressed one of two
+megabytes may become two gigabytes. What a handler does not read is not read much longer either.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import resource
-import socket
-import ssl
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -35,9 +31,6 @@ MOST_UNKNOWN = 500
 """Connections without an identified caller. Some thousand of them would take all descriptors of the process."""
 MOST_OF_CALLER = 1000
 """Connections of one user or host; fewer where they would take more than a quarter of the descriptors of the process."""
-MOST_HANDSHAKES = 500
-"""TLS handshakes that are not complete."""
-HANDSHAKE_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.5
 TOKENS_EVERY_S = 5.0
 
@@ -52,8 +45,6 @@ class Known(NamedTuple):
 KNOWN: Final = web.AppKey("known", WeakKeyDictionary[asyncio.BaseTransport, Known])
 """The connections with an identified caller."""
 _MOST_FILES: Final = 65_536
-_ACCEPT_AGAIN_S: Final = 0.5
-_log = logging.getLogger(__name__)
 
 
 def make_runner(app: web.Application, **options: Any) -> web.AppRunner:
@@ -115,66 +106,6 @@ async def limit_connections(runner: web.AppRunner) -> None:
             most = MOST_UNKNOWN if who is None else most_of_caller
             for one in theirs[: max(0, len(theirs) - most)]:
                 one.force_close()
-
-
-class TlsSite(web.BaseSite):
-    """Serves on a listening socket over TLS.
-
-    asyncio's own server does not say which handshakes are under way, so that one which is never completed would count nowhere.
-    Here the oldest beyond MOST_HANDSHAKES are closed.
-    """
-
-    def __init__(self, runner: web.AppRunner, listener: socket.socket, tls: ssl.SSLContext) -> None:
-        super().__init__(runner)
-        self._listener, self._tls = listener, tls
-        self._handshakes: dict[asyncio.Task[None], None] = {}
-        self._accepting: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        """Its address."""
-        host, port, *_ = self._listener.getsockname()
-        return f"https://{host}:{port}"
-
-    async def start(self) -> None:
-        """Begin to accept connections."""
-        await super().start()
-        self._listener.setblocking(False)
-        self._accepting = asyncio.create_task(self._accept())
-
-    async def stop(self) -> None:
-        """Accept no more, and end the handshakes that are not complete."""
-        tasks = [*self._handshakes, *([] if self._accepting is None else [self._accepting])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._listener.close()
-        await super().stop()
-
-    async def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            except OSError as error:  # it was reset meanwhile, or this process has no descriptor left
-                _log.warning("a connection was not accepted: %s", error, extra={"action": "accept"})
-                await asyncio.sleep(_ACCEPT_AGAIN_S)
-                continue
-            task = asyncio.create_task(self._shake_hands(connection))
-            self._handshakes[task] = None
-            task.add_done_callback(lambda ended: self._handshakes.pop(ended, None))
-            if len(self._handshakes) > MOST_HANDSHAKES:
-                oldest = next(iter(self._handshakes))
-                del self._handshakes[oldest]
-                oldest.cancel()
-            await asyncio.sleep(0)  # a connection that waits is accepted without a turn of the loop
-
-    async def _shake_hands(self, connection: socket.socket) -> None:
-        assert self._runner.server is not None, "it is set up"
-        connection.setblocking(False)
-        with suppress(OSError):  # it is no TLS, or not of ours; the transport has closed the connection
-            await asyncio.get_running_loop().connect_accepted_socket(
-                self._runner.server, connection, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_WITHIN_S
-            )
 
 
 @web.middleware

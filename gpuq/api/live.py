@@ -6,6 +6,7 @@ unknown; a missing view never becomes zeros.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
@@ -72,16 +73,18 @@ class LiveReader:
         self._view: LiveView | None = None
         self._read_at = self._pinged_at = float("-inf")
         self._sign = Unreachable.sign
+        self._pinging = asyncio.Lock()
         self._seen: float | None = None
         self._written_at = 0.0
 
     async def probe(self) -> tuple[Live, str]:
         """The view of now, and `ok` or what is wrong with Redis: `unreachable`, `refused` for a login that it refuses,
         `unwritable` where it takes no write, `shared` where another gpuq uses the same database of it."""
-        if self._monotonic() - self._pinged_at >= _REUSE_S:  # anyone may ask, and each ping is a write
-            self._sign = await self._ping()
-            self._pinged_at = self._monotonic()
-        sign = self._sign
+        async with self._pinging:  # anyone may ask, many at once, and each ping is a write
+            if self._monotonic() - self._pinged_at >= _REUSE_S:
+                self._sign = await self._ping()
+                self._pinged_at = self._monotonic()
+            sign = self._sign
         if sign == Unreachable.sign:
             return Live(None, redis_up=False), sign  # to ask it again would take as long once more
         live = await self.read()

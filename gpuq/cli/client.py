@@ -296,7 +296,7 @@ class HttpClient:
         scheme, _, rest = self.address.partition("://")
         if scheme == "unix" and rest.startswith("/"):
             return _UnixConnection(Path(rest), TIMEOUT_S)
-        host, port = _host_and_port(self.address, scheme, rest.rstrip("/"))
+        host, port = host_and_port(self.address)
         if scheme == "http" and host not in THIS_MACHINE:
             raise BadInput(
                 f"{self.address} is not this machine, and over plain http your token could be read on the way.",
@@ -401,7 +401,9 @@ def with_query(path: str, query: Mapping[str, object]) -> str:
         raise BadInput(f"{error.object!a} is not valid UTF-8.", fix="Use other characters.") from error
 
 
-def _host_and_port(address: str, scheme: str, rest: str) -> tuple[str, int | None]:
+def host_and_port(address: str) -> tuple[str, int | None]:
+    """Those of an address with http or https. Raises BadInput."""
+    scheme, _, rest = address.rstrip("/").partition("://")
     host, colon, port = rest.rpartition(":") if not rest.endswith("]") else (rest, "", "")
     if not colon:
         host, port = rest, ""

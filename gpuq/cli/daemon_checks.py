@@ -47,7 +47,7 @@ def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
         if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
             apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
             checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
-    return [*checks, *_jobs(client), *_devices(client, is_blind(parts)), *_hosts(client), *_policy(client)]
+    return [*checks, *_jobs(client), *_devices(client, _is_blind(parts)), *_hosts(client), *_policy(client)]
 
 
 _FIXES = {
@@ -74,16 +74,20 @@ _MEANINGS = {
 _MEND_REDIS = "Mend Redis first."
 
 
-def is_blind(parts: Mapping[str, str]) -> bool:
+def _redis_works(parts: Mapping[str, str]) -> bool:
+    return parts.get("redis", "ok") in {"ok", "shared"}
+
+
+def _is_blind(parts: Mapping[str, str]) -> bool:
     """Whether what hosts report is not known, by these words of /readyz."""
-    return parts.get("redis", "ok") not in {"ok", "shared"} or parts.get("dispatcher", "ok") != "ok"
+    return not _redis_works(parts) or parts.get("dispatcher", "ok") != "ok"
 
 
 def _part(home: Home, parts: Mapping[str, str], part: str) -> Check:
     word = parts[part]
     if word == "ok":
         return Check(part, OK, word)
-    if part == "dispatcher" and parts.get("redis", "ok") not in {"ok", "shared"}:
+    if part == "dispatcher" and not _redis_works(parts):
         return Check(part, NOTE, "not known: its signs of life are in Redis", _MEND_REDIS)
     if part == "dispatcher" and is_held(home.run / "dispatcher.lock"):
         return _stuck_dispatcher(home, word)

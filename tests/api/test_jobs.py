@@ -485,8 +485,8 @@ async def test_a_page_of_large_jobs_ends_early_and_the_next_goes_on(
 ) -> None:
     """However many are asked for: the large jobs of one user do not keep the others from a list."""
     monkeypatch.setattr(jobs, "MOST_READ", 150)
-    monkeypatch.setattr(jobs, "_JOBS_AT_ONCE", 3)
-    monkeypatch.setattr(jobs, "_ARRAYS_AT_ONCE", 2)
+    monkeypatch.setattr(jobs, "_AT_ONCE", 3)
+    monkeypatch.setattr(jobs, "_ARRAYS_AT_ONCE", 1)
     address = f"/api/v1/jobs?order={order}&tasks={tasks}&limit=1000"
     for number in range(6):
         large = {"array": {"tasks": "0-1", "params": {"x": ["y" * 100] * 2}}}
@@ -505,3 +505,19 @@ async def test_a_page_of_large_jobs_ends_early_and_the_next_goes_on(
     _, whole = await endpoint.get(address)
     assert sorted(found) == sorted(one["id"] for one in (*whole["jobs"], *whole["arrays"]))
     assert (pages > 3, whole["next"]) == (True, None)
+
+
+async def test_a_list_goes_on_where_a_job_goes_to_another_state_meanwhile(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await endpoint.post("/api/v1/jobs", [submission()] * 4)
+    first_ids = endpoint.store.job_ids
+
+    def ids_before_a_start(**conditions: Any) -> list[JobId]:
+        found = first_ids(**conditions)
+        endpoint.store.set_state(1, JobState.RUNNING)
+        return found
+
+    monkeypatch.setattr(endpoint.store, "job_ids", ids_before_a_start)
+    _, page = await endpoint.get("/api/v1/jobs?state=PENDING&limit=2&order=oldest")
+    assert ([one["id"] for one in page["jobs"]], page["next"]) == ([2], 2)

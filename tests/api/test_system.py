@@ -93,11 +93,12 @@ async def test_probes_that_anyone_sends_make_few_writes(monkeypatch: pytest.Monk
 
     async def ping() -> None:
         writes.append(now)
+        await asyncio.sleep(0)
 
     monkeypatch.setattr(stream, "ping", ping)
     reader = LiveReader(stream, time.time, stale_after_s=10.0, monotonic=lambda: now)
     for now in (100.0, 100.1, 100.15, 100.3):  # noqa: B007 - it is the clock of the reader
-        assert (await reader.probe())[1] == "ok"
+        assert [sign for _, sign in await asyncio.gather(reader.probe(), reader.probe())] == ["ok", "ok"]
     assert writes == [100.0, 100.3]
 
 

@@ -504,9 +504,19 @@ class Store(Claims, Protocol):
         """The same, as lists show them: without reading the rest of what was submitted."""
         ...
 
+    def job_ids(
+        self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
+    ) -> list[JobId]:
+        """Their ids alone."""
+        ...
+
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
         """Arrays that meet the conditions, by id; `states`, `name` and `kind`: at least one of its tasks meets all of them.
         `name` may also match that of the array, with the placeholders in it."""
+        ...
+
+    def array_ids(self, **conditions: Unpack[Conditions]) -> list[JobId]:
+        """Their ids alone."""
         ...
 
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:

@@ -198,6 +198,14 @@ class MemoryStore(Store):
         rows = self.jobs(tasks=tasks, array=array, **conditions)
         return [msgspec.convert(row, LineRow, from_attributes=True) for row in rows]
 
+    def job_ids(
+        self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
+    ) -> list[JobId]:
+        return [row.id for row in self.jobs(tasks=tasks, array=array, **conditions)]
+
+    def array_ids(self, **conditions: Unpack[Conditions]) -> list[JobId]:
+        return [row.id for row in self.arrays(**conditions)]
+
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
         with self._lock:
             ids = conditions.get("ids")

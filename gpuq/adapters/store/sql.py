@@ -6,29 +6,30 @@ is one of `gpuq.errors`, and then nothing of the call was kept.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
-import msgspec
 from msgspec import structs
 from sqlalchemy import (
-    ColumnElement,
-    Connection,
     Select,
-    between,
-    case,
-    exists,
     func,
     insert,
-    or_,
     select,
-    union_all,
     update,
 )
 
-from gpuq.adapters.store import array_records, bookings, claims, cycle, joined, journal, leadership, quotas, submit
+from gpuq.adapters.store import (
+    array_records,
+    bookings,
+    claims,
+    cycle,
+    joined,
+    journal,
+    leadership,
+    lists,
+    quotas,
+    submit,
+)
 from gpuq.adapters.store.array_records import ArrayRecords
 from gpuq.adapters.store.contract import (
     ArrayRow,
@@ -55,10 +56,10 @@ from gpuq.adapters.store.contract import (
     Token,
 )
 from gpuq.adapters.store.database import Database
+from gpuq.adapters.store.lists import is_id
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
     CHANCE_COLUMNS,
-    ITS_LINE,
     JOB_COLUMNS,
     LINE_COLUMNS,
     REQUEST_COLUMNS,
@@ -67,7 +68,6 @@ from gpuq.adapters.store.rows import (
     attempt_row,
     chance_row,
     device_row,
-    edit_of_row,
     from_json,
     job_row,
     line_row,
@@ -95,11 +95,10 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.core.state.quota import Quota
 from gpuq.errors import NotFound
-from gpuq.messages.job_record import JobRecord, task_kind, task_name
+from gpuq.messages.job_record import JobRecord
 
 _JOBS = select(*JOB_COLUMNS).outerjoin(job_records, job_records.c.job == jobs.c.id)
 _LINES = select(*LINE_COLUMNS)
-_TASKS = jobs.alias()
 _ATTEMPTS = select(*ATTEMPT_COLUMNS).order_by(attempts.c.job, attempts.c.number)
 _FINISHED = (
     select(*JOB_COLUMNS, *ATTEMPT_COLUMNS)
@@ -115,30 +114,9 @@ _RUNS = (
     .where(attempts.c.started_at.is_not(None))
 )
 _NOT_ENDED = [state for state in JobState if state not in ENDED]
-_MAX_ID = 2**63 - 1
 # A newer gpuq may have written others.
 _KINDS = [kind.value for kind in MarkKind]
-# Old builds of SQLite take 999 values in one statement, and a range needs two.
-_RANGES = 400
-# So many names are looked through at a time.
-_SCANNED = 2000
 T = TypeVar("T")
-
-
-class _Submitted(msgspec.Struct):
-    name: str | None = None
-
-
-class _Names(msgspec.Struct):
-    """The fields of a `ListedRecord` that patterns are matched with. Decoding the whole of it would take longer."""
-
-    kind: str
-    submission: _Submitted
-
-
-_NAMES = msgspec.json.Decoder(_Names)
-_ESCAPED_IN_JSON = re.compile(r'["\\\x00-\x1f]')
-_PLAIN_RUN = re.compile(r"[^*?\[\]]+")
 
 
 class SqlStore(Store):
@@ -157,7 +135,7 @@ class SqlStore(Store):
             return submit.add_jobs(connection, records)
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
-        if job is not None and not _is_id(job):
+        if job is not None and not is_id(job):
             raise NotFound(f"There is no job {job}.")
         with self._database.writing() as connection:
             request = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
@@ -178,43 +156,34 @@ class SqlStore(Store):
             bookings.cancel(connection, booking, by, at)
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
-        by_names = selection.has_patterns
-        query: Select[Any] = select(*(_name_columns(selection) if by_names else (jobs.c.id, jobs.c.state)))
-        if by_names:
-            query = query.where(*_may_match(selection))
-        if selection.owner is not None:
-            query = query.where(jobs.c.owner == selection.owner)
-        if selection.states is not None:
-            query = query.where(jobs.c.state.in_([state.value for state in selection.states]))
         with self._database.reading() as connection:
-            rows: list[Any] = [
-                row for ids in _in_ranges(selection.ids) for row in connection.execute(query.where(*ids)).all()
-            ]
-            if by_names:
-                rows = self._matching(connection, rows, selection)
-        return {JobId(row.id): JobState(row.state) for row in sorted(rows, key=attrgetter("id"))}
+            return lists.select_jobs(connection, self._arrays, selection)
 
     def job(self, job: JobId) -> JobRow | None:
         rows = self.jobs(ids=[job])
         return rows[0] if rows else None
 
     def jobs(self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]) -> list[JobRow]:
-        return self._listed(_JOBS, job_row, _of_arrays(tasks, array), conditions)
+        return self._listed(_JOBS, job_row, tasks, array, conditions)
 
     def lines(
         self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
     ) -> list[LineRow]:
-        return self._listed(_LINES, line_row, _of_arrays(tasks, array), conditions)
+        return self._listed(_LINES, line_row, tasks, array, conditions)
+
+    def job_ids(
+        self, *, tasks: bool = True, array: JobId | None = None, **conditions: Unpack[Conditions]
+    ) -> list[JobId]:
+        with self._database.reading() as connection:
+            return lists.job_ids(connection, self._arrays, tasks, array, conditions)
+
+    def array_ids(self, **conditions: Unpack[Conditions]) -> list[JobId]:
+        with self._database.reading() as connection:
+            return lists.array_ids(connection, self._arrays, conditions)
 
     def arrays(self, **conditions: Unpack[Conditions]) -> list[ArrayRow]:
-        limit, states, wanted = conditions.get("limit"), conditions.get("states"), _patterns(conditions)
         with self._database.reading() as connection:
-            found: list[JobId] = []
-            for ids in self._pages_of_arrays(connection, conditions):
-                found += self._of_names(connection, ids, states, wanted) if wanted.has_patterns else ids
-                if limit is not None and len(found) >= limit:
-                    break
-            found = found[:limit]
+            found = lists.array_ids(connection, self._arrays, conditions)
             records = self._arrays.read(connection, found)
             counts = array_records.count(connection, found)
         return [
@@ -227,39 +196,6 @@ class SqlStore(Store):
             for array in found
         ]
 
-    def _pages_of_arrays(self, connection: Connection, conditions: Conditions) -> Iterator[Sequence[JobId]]:
-        """The arrays that meet the conditions, but for patterns, in their order; with patterns beyond the limit, too."""
-        # No join: SQLite would walk all jobs of the owner, and look for each in the arrays.
-        where: list[ColumnElement[bool]] = [exists().where(jobs.c.id == arrays.c.id, *_where(conditions))]
-        if (states := conditions.get("states")) is not None:
-            where.append(exists().where(_TASKS.c.of_array == arrays.c.id, _TASKS.c.state.in_(states)))
-        query = select(arrays.c.id).where(*where).order_by(_in_order(conditions, arrays.c.id))
-        if not _patterns(conditions).has_patterns:
-            query = query.limit(conditions.get("limit"))
-        chunks = _chunks_of_ids(conditions)
-        for of_ids in [query] if chunks is None else [query.where(arrays.c.id.in_(chunk)) for chunk in chunks]:
-            yield from cycle.chunks([JobId(row.id) for row in connection.execute(of_ids)])
-
-    def _of_names(
-        self, connection: Connection, ids: Sequence[JobId], states: Sequence[JobState] | None, wanted: Selection
-    ) -> list[JobId]:
-        """Those of these arrays that match the patterns by their own name, or of which a task in these states does."""
-        matching: set[JobId] = set()
-        for some in cycle.chunks(ids, array_records.KEPT):
-            for array, record in self._arrays.read(connection, some).items():
-                kinds = {record.kind, *(variant.kind for variant in record.variants)}
-                asked = record.submission
-                if any(wanted.matches(asked.name, kind, asked.project) for kind in kinds):
-                    matching.add(array)
-        others = [array for array in ids if array not in matching]
-        tasks = select(*_name_columns(wanted)).where(*_may_match(wanted))
-        if states is not None:
-            tasks = tasks.where(jobs.c.state.in_(states))
-        for some in cycle.chunks(others):
-            rows = connection.execute(tasks.where(jobs.c.of_array.in_(some))).all()
-            matching |= {row.of_array for row in self._matching(connection, rows, wanted)}
-        return [array for array in ids if array in matching]
-
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
         columns = (jobs.c.owner, jobs.c.project, jobs.c.state)
         unended = sorted(state.value for state in JobState if state not in ENDED)
@@ -269,34 +205,25 @@ class SqlStore(Store):
     def record_bytes(self, owner: str) -> int:
         unended = jobs.c.state.in_(sorted(state.value for state in JobState if state not in ENDED))
         of_jobs = (
-            select(job_records.c.record)
+            select(func.sum(func.length(job_records.c.record)))
             .join(jobs, jobs.c.id == job_records.c.job)
             .where(jobs.c.owner == owner, unended)
         )
         of_owner = select(jobs.c.of_array).where(jobs.c.owner == owner, jobs.c.of_array.is_not(None), unended)
-        of_arrays = select(arrays.c.record).where(arrays.c.id.in_(of_owner))
-        sizes = [
-            select(func.coalesce(func.sum(func.length(query.subquery().c.record)), 0)) for query in (of_jobs, of_arrays)
-        ]
+        of_arrays = select(func.sum(func.length(arrays.c.record))).where(arrays.c.id.in_(of_owner))
         with self._database.reading() as connection:
-            return sum(int(connection.execute(size).scalar_one()) for size in sizes)
+            return sum(int(connection.execute(query).scalar_one() or 0) for query in (of_jobs, of_arrays))
 
     def count_by_state(self) -> dict[JobState, int]:
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
         return {JobState(state): count for state, count in self._rows(query)}
 
     def labels(self, ids: Sequence[JobId]) -> dict[JobId, JobLabel]:
-        query = select(*_name_columns(Selection()), jobs.c.owner)
-        wanted = sorted({job for job in ids if _is_id(job)})
         with self._database.reading() as connection:
-            chunks = (query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted))
-            rows: list[Any] = [row for chunk in chunks for row in connection.execute(chunk)]
-            records = self._arrays.read(connection, arrays_of(row for row in rows if row.name is None))
-        names = (_name_and_kind(row, records, by_kind=False)[0] for row in rows)
-        return {row.id: JobLabel(row.owner, name or None) for row, name in zip(rows, names, strict=True)}
+            return lists.labels(connection, self._arrays, ids)
 
     def attempts(self, *of: JobId) -> list[AttemptRow]:
-        wanted = sorted({job for job in of if _is_id(job)})
+        wanted = sorted({job for job in of if is_id(job)})
         queries = (_ATTEMPTS.where(attempts.c.job.in_(chunk)) for chunk in cycle.chunks(wanted))
         return [attempt_row(row) for row in self._rows(*queries)]
 
@@ -318,7 +245,7 @@ class SqlStore(Store):
         with self._database.reading() as connection:
             if job is None:
                 return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs, names=names)
-            return journal.read_job(connection, job, after=after, limit=limit) if _is_id(job) else []
+            return journal.read_job(connection, job, after=after, limit=limit) if is_id(job) else []
 
     def add_token(self, token: Token) -> None:
         with self._database.writing() as connection:
@@ -376,7 +303,9 @@ class SqlStore(Store):
 
     def queued_jobs(self, *, after: JobId | None, limit: int) -> list[QueuedJob]:
         newer = [jobs.c.id > after] if after is not None else []
-        query = _JOBS.where(*newer, _in_states(_NOT_ENDED, newer, jobs.c.id, limit)).order_by(jobs.c.id).limit(limit)
+        query = (
+            _JOBS.where(*newer, lists.in_states(_NOT_ENDED, newer, jobs.c.id, limit)).order_by(jobs.c.id).limit(limit)
+        )
         rows, records = self._with_arrays(query)
         return [queued_job(row, records) for row in rows]
 
@@ -455,7 +384,7 @@ class SqlStore(Store):
     def claim(
         self, attempt: AttemptId, host: str, instance: str, boot_id: str, at: float
     ) -> tuple[JobRecord, Attempt] | None:
-        if not _is_id(attempt.job):
+        if not is_id(attempt.job):
             return None
         with self._database.writing() as connection:
             return claims.claim(connection, attempt, host, instance, boot_id, at, arrays=self._arrays)
@@ -471,34 +400,14 @@ class SqlStore(Store):
         self,
         columns: Select[Any],
         row_of: Callable[[Any, Mapping[JobId, JobRecord]], T],
-        where: Sequence[ColumnElement[bool]],
+        tasks: bool,
+        array: JobId | None,
         conditions: Conditions,
     ) -> list[T]:
-        """The jobs that meet the conditions and `where`, of `columns`, by id."""
-        limit, wanted = conditions.get("limit"), _patterns(conditions)
         with self._database.reading() as connection:
-            if wanted.has_patterns:
-                names = select(*_name_columns(wanted))
-                found: list[JobId] = []
-                while limit is None or len(found) < limit:
-                    page: Conditions = {**conditions, "limit": _SCANNED}
-                    rows = _rows_of(connection, names, [*where, *_may_match(wanted)], page)
-                    found += [row.id for row in self._matching(connection, rows, wanted)]
-                    if len(rows) < _SCANNED:
-                        break
-                    conditions = {**conditions, "after": rows[-1].id}
-                in_order = conditions.get("newest_first", False)
-                conditions, where = {"ids": found[:limit], "newest_first": in_order}, []
-            rows = _rows_of(connection, columns, where, conditions)
+            rows = lists.jobs_in(connection, self._arrays, columns, tasks, array, conditions)
             records = self._arrays.read(connection, arrays_of(rows))
         return [row_of(row, records) for row in rows]
-
-    def _matching(self, connection: Connection, rows: Sequence[Any], wanted: Selection) -> list[Any]:
-        """Those of these rows of `_name_columns` that match the patterns. Not by SQL alone: the two databases have different
-        patterns, and kinds stand in JSON."""
-        by_kind = wanted.kind is not None
-        records = self._arrays.read(connection, arrays_of(row for row in rows if by_kind or row.name is None))
-        return [row for row in rows if wanted.matches(*_name_and_kind(row, records, by_kind=by_kind), row.project)]
 
     def _with_arrays(self, *queries: Select[Any]) -> tuple[list[Any], Mapping[JobId, JobRecord]]:
         """The rows that these queries give, in one transaction, and the records of the arrays of their jobs."""
@@ -510,128 +419,3 @@ class SqlStore(Store):
         """The rows that these queries give, in one transaction."""
         with self._database.reading() as connection:
             return [row for query in queries for row in connection.execute(query)]
-
-
-def _is_id(job: int) -> bool:
-    """Whether the number fits a 64-bit column; a database rejects larger ones with an error."""
-    return 0 < job <= _MAX_ID
-
-
-def _of_arrays(tasks: bool, array: JobId | None) -> list[ColumnElement[bool]]:
-    """In SQL: no tasks of arrays unless `tasks`, and those of `array` only."""
-    where: list[ColumnElement[bool]] = [] if tasks else [jobs.c.of_array.is_(None)]
-    return where if array is None else [*where, jobs.c.of_array == array]
-
-
-def _rows_of(
-    connection: Connection, columns: Select[Any], also: Sequence[ColumnElement[bool]], conditions: Conditions
-) -> list[Any]:
-    """The jobs that meet the conditions, but for patterns, and `also`, in their order."""
-    states, limit = conditions.get("states"), conditions.get("limit")
-    where, order = [*_where(conditions), *also], _in_order(conditions, jobs.c.id)
-    if states is not None:
-        where.append(_in_states(states, where, order, limit))
-    query = columns.where(*where).order_by(order)
-    chunks = _chunks_of_ids(conditions)
-    if chunks is None:
-        return list(connection.execute(query.limit(limit)))
-    return [row for chunk in chunks for row in connection.execute(query.where(jobs.c.id.in_(chunk)))][:limit]
-
-
-def _chunks_of_ids(conditions: Conditions) -> list[Sequence[JobId]] | None:
-    """The ids of the conditions in their order, some for each statement; None where they name none."""
-    if (ids := conditions.get("ids")) is None:
-        return None
-    return list(cycle.chunks(sorted(filter(_is_id, set(ids)), reverse=conditions.get("newest_first", False))))
-
-
-def _patterns(conditions: Conditions) -> Selection:
-    """The patterns of the conditions. A project without a wildcard is none: a column has it."""
-    project = conditions.get("project")
-    is_pattern = project is not None and _PLAIN_RUN.fullmatch(project) is None
-    return Selection(name=conditions.get("name"), kind=conditions.get("kind"), project=project if is_pattern else None)
-
-
-def _where(conditions: Conditions) -> list[ColumnElement[bool]]:
-    """In SQL, the conditions that jobs and arrays meet in the same way."""
-    where = []
-    if (owner := conditions.get("owner")) is not None:
-        where.append(jobs.c.owner == owner)
-    if (project := conditions.get("project")) is not None and _patterns(conditions).project is None:
-        where.append(jobs.c.project == project)
-    if (after := conditions.get("after")) is not None:
-        where.append(jobs.c.id < after if conditions.get("newest_first", False) else jobs.c.id > after)
-    return where
-
-
-def _in_order(conditions: Conditions, of: ColumnElement[int]) -> ColumnElement[int]:
-    return of.desc() if conditions.get("newest_first", False) else of
-
-
-def _name_columns(wanted: Selection) -> tuple[ColumnElement[Any], ...]:
-    """What is needed of a job to match these patterns."""
-    # A line is long: it is read for what the row does not say.
-    line = ITS_LINE if wanted.kind is not None else case((jobs.c.name.is_(None), ITS_LINE)).label("line")
-    return jobs.c.id, jobs.c.state, jobs.c.of_array, jobs.c.edits, jobs.c.name, jobs.c.project, line
-
-
-def _may_match(wanted: Selection) -> list[ColumnElement[bool]]:
-    """True of each job that matches the patterns, and of some others: those with their longest runs of plain characters."""
-    where: list[ColumnElement[bool]] = []
-    if name := _longest_run(wanted.name):
-        named = jobs.c.name.contains(name, autoescape=True)
-        where.append(or_(named, jobs.c.name.is_(None), jobs.c.edits.is_not(None)))
-    kind = _longest_run(wanted.kind)
-    if kind and not _ESCAPED_IN_JSON.search(kind):
-        where.append(or_(ITS_LINE.element.contains(kind, autoescape=True), jobs.c.of_array.is_not(None)))
-    return where
-
-
-def _longest_run(pattern: str | None) -> str:
-    """The longest part of a pattern that stands for itself; empty for none."""
-    return max(_PLAIN_RUN.findall(pattern), key=len, default="") if pattern and "[" not in pattern else ""
-
-
-def _name_and_kind(row: Any, arrays: Mapping[JobId, JobRecord], *, by_kind: bool) -> tuple[str | None, str]:
-    """The name of a job, and its kind; no kind unless `by_kind`."""
-    name, kind = row.name, ""
-    if row.of_array is not None:
-        place = row.id - row.of_array
-        name = task_name(arrays[row.of_array], row.of_array, place) if name is None else name
-        kind = task_kind(arrays[row.of_array], place) if by_kind else ""
-    elif by_kind or name is None:
-        of = _NAMES.decode(row.line)
-        name, kind = of.submission.name, of.kind
-    if row.edits is not None:
-        name = edit_of_row(row.edits).changes.get("name", name)
-    return name, kind
-
-
-def _in_states(
-    states: Sequence[JobState],
-    conditions: Sequence[ColumnElement[bool]],
-    order: ColumnElement[int],
-    limit: int | None,
-) -> ColumnElement[bool]:
-    """The condition that a job is in one of `states`.
-
-    With a limit, the first jobs of each state are picked through the index on (state, id), before any row is read.
-    """
-    if limit is None or len(states) < 2:
-        return jobs.c.state.in_([state.value for state in states])
-    each = (
-        select(jobs.c.id).where(*conditions, jobs.c.state == state.value).order_by(order).limit(limit).subquery()
-        for state in states
-    )
-    return jobs.c.id.in_(union_all(*(select(best.c.id) for best in each)))
-
-
-def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[ColumnElement[bool]]]:
-    """Conditions, one per statement, that together select the jobs in these ranges."""
-    if ranges is None:
-        yield []
-        return
-    # A range may end beyond 64 bits, which the database would reject; one without any id selects nothing.
-    valid = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
-    for start in range(0, len(valid), _RANGES):
-        yield [or_(*(between(jobs.c.id, first, last) for first, last in valid[start : start + _RANGES]))]

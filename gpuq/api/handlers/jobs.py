@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -29,8 +29,7 @@ from gpuq.messages.submission import Submission
 _FORECASTS_WITHIN_S = 1.0
 MOST_READ = 16 * 2**20
 """Bytes of jobs, after which a page ends, whatever its limit is: a job may have more than a mebibyte, an array twenty."""
-_JOBS_AT_ONCE, _ARRAYS_AT_ONCE = 50, 10
-Row = TypeVar("Row", LineRow, ArrayRow)
+_AT_ONCE, _ARRAYS_AT_ONCE = 50, 10
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -53,29 +52,18 @@ async def jobs(request: web.Request) -> web.Response:
     }
     together = query.tasks == "together"
     of_array = {"tasks": not together, "array": params.given(query.array)}
-    found, attempts, last = await context.read(_first_jobs, context.store, {**filters, **of_array})
-    arrays, last_array = await context.read(_first_arrays, context.store, filters) if together else ([], None)
-    # The page has the first of both, as far as both were read.
-    newest = query.order == "newest"
-    ids = sorted([*(row.id for row in found), *(array.id for array, _ in arrays)], reverse=newest)
-    ends = [end for end in (last, last_array) if end is not None]
-    if ends:
-        end = max(ends) if newest else min(ends)
-        ids = [one for one in ids if (one >= end if newest else one <= end)]
-    on_page = set(ids[: query.limit])
-    rows = [row for row in found if row.id in on_page]
+    page = await context.read(_read_page, context.store, filters, of_array, query.limit, together=together)
+    rows = page.jobs
     live = await context.live.read()
     forecasts = await _forecasts(context, rows, _FORECASTS_WITHIN_S)
     names = await device_names(context, live.view)
-    places = await _places(context, [*rows, *(waiting for _, waiting in arrays if waiting)])
+    places = await _places(context, [*rows, *(waiting for _, waiting in page.arrays if waiting)])
     lines = []
     for row in rows:
         forecast = forecasts.get(row.record.signature)
-        line = views.job_line(row, attempts.get(row.id, ()), live.view, names, places.get(row.id), forecast)
+        line = views.job_line(row, page.attempts.get(row.id, ()), live.view, names, places.get(row.id), forecast)
         lines.append(visibility.job(request, replace(line, dispatcher=live.dispatcher)))
-    array_lines = _array_lines(request, [pair for pair in arrays if pair[0].id in on_page], live, names, places)
-    next_ = ids[: query.limit][-1] if ends or len(ids) > query.limit else None
-    return reply(JobList(jobs=lines, arrays=array_lines, next=next_))
+    return reply(JobList(jobs=lines, arrays=_array_lines(request, page.arrays, live, names, places), next=page.next))
 
 
 async def arrays(request: web.Request) -> web.Response:
@@ -234,44 +222,46 @@ def _last_starts(store: Store, rows: Iterable[LineRow]) -> dict[JobId, list[Atte
     return {row.id: views.last_start(row, attempts.get(row.id, ())) for row in started}
 
 
-def _first_jobs(
-    store: Store, filters: dict[str, Any]
-) -> tuple[list[LineRow], dict[JobId, list[AttemptRow]], JobId | None]:
-    """As `jobs_page`, up to MOST_READ bytes; and the last job where that is why it ends. Blocks."""
-    rows, last = _up_to_most_read(lambda part: store.lines(**part), filters, _JOBS_AT_ONCE)
-    return rows, _last_starts(store, rows), last
+class _Page(NamedTuple):
+    """A page of a list: jobs with the attempts of their last starts, arrays as in `arrays_page`, and the id after which the next
+    page begins, if there is one."""
+
+    jobs: list[LineRow]
+    attempts: dict[JobId, list[AttemptRow]]
+    arrays: list[tuple[ArrayRow, LineRow | None]]
+    next: JobId | None
 
 
-def _first_arrays(store: Store, filters: dict[str, Any]) -> tuple[list[tuple[ArrayRow, LineRow | None]], JobId | None]:
-    """As `arrays_page`, up to MOST_READ bytes; and the last array where that is why it ends. Blocks."""
-    found, last = _up_to_most_read(lambda part: store.arrays(**part), filters, _ARRAYS_AT_ONCE)
-    return _with_first_waiting(store, found), last
-
-
-def _up_to_most_read(
-    read: Callable[[dict[str, Any]], list[Row]], filters: dict[str, Any], at_once: int
-) -> tuple[list[Row], JobId | None]:
-    """(what `read` gives, `at_once` at a time, the last one's id if there may be more)."""
-    found: list[Row] = []
-    size, after = 0, filters["after"]
-    while (left := filters["limit"] - len(found)) > 0:
-        part = read({**filters, "limit": min(left, at_once), "after": after})
-        found += part
-        if len(part) < min(left, at_once):
-            return found, None
-        size += sum(_bytes_of(row.record.submission) for row in part)
-        after = part[-1].id
-        if size > MOST_READ:
-            return found, after
-    return found, None
+def _read_page(store: Store, filters: dict[str, Any], of_array: dict[str, Any], limit: int, *, together: bool) -> _Page:
+    """The first `limit` jobs, and arrays if `together`, but no more of them once MOST_READ bytes were read. Blocks."""
+    newest_first = filters["newest_first"]
+    arrays = set(store.array_ids(**filters)) if together else set()
+    ids = sorted([*store.job_ids(**filters, **of_array), *arrays], reverse=newest_first)
+    jobs, found, size, end = list[LineRow](), list[ArrayRow](), 0, 0
+    while end < min(limit, len(ids)) and size <= MOST_READ:
+        part = ids[end : min(limit, end + _AT_ONCE)]
+        of_arrays = [one for one in part if one in arrays]
+        if len(of_arrays) > _ARRAYS_AT_ONCE:
+            part = part[: part.index(of_arrays[_ARRAYS_AT_ONCE])]
+        end += len(part)
+        # One that is in another state by now is left out.
+        again = {"states": filters["states"], "newest_first": newest_first}
+        some = store.lines(ids=[one for one in part if one not in arrays], **again)
+        many = store.arrays(ids=of_arrays[:_ARRAYS_AT_ONCE], **again)
+        size += sum(_bytes_of(row.record.submission) for row in some)
+        size += sum(_bytes_of(row.record.submission) for row in many)
+        jobs += some
+        found += many
+    next_ = ids[end - 1] if end < len(ids) else None
+    return _Page(jobs, _last_starts(store, jobs), _with_first_waiting(store, found), next_)
 
 
 def _bytes_of(asked: Submission | ListedSubmission) -> int:
     """About how many bytes the texts have that were read of it."""
-    texts: Iterable[str] = asked.command
+    texts: Iterable[str] = (*asked.command, *asked.after)
     if isinstance(asked, Submission):
         params = () if asked.array is None else chain.from_iterable(asked.array.params.values())
-        texts = (*asked.command, *asked.env.values(), asked.stdin or "", *params)
+        texts = (*texts, *asked.env.values(), asked.stdin or "", *params)
     return sum(map(len, texts))
 
 

@@ -28,11 +28,12 @@ from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
 from gpuq.adapters.store.contract import JoinedHost
 from gpuq.adapters.tasks import wait_for_event
-from gpuq.api.connections import KNOWN, Known, TlsSite, limit_connections, make_runner, note_known, refuse_encoded
+from gpuq.api.connections import KNOWN, Known, limit_connections, make_runner, note_known, refuse_encoded
 from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems
 from gpuq.api.deadline import ANSWER_WITHIN_S, within
 from gpuq.api.hosts import calls, joining, package
 from gpuq.api.hosts.calls import HostCall, HostContext
+from gpuq.api.hosts.tls_site import TlsSite
 from gpuq.errors import BadSettings, Failure, GpuqError
 from gpuq.home import Home, host_key, private_secret
 from gpuq.settings import Api, Settings

@@ -117,15 +117,13 @@ def _partners(store: Store, view: JobView, last: AttemptView | None) -> list[Par
     if last is None or started is None or not ids:
         return []
     over = when(last.ended_at) or float("inf")
-    labels = store.labels([JobId(one) for one in ids])
+    owners = {int(job): label.owner for job, label in store.labels([JobId(one) for one in ids]).items()}
     found = []
     for one in ids:
         for attempt in store.attempts(JobId(one)):
             period = _together(attempt, last.devices, started, over)
             if period is not None:
-                found.append(
-                    Partner(one, attempt.number, labels[JobId(one)].owner if JobId(one) in labels else "", *period)
-                )
+                found.append(Partner(one, attempt.number, owners.get(one, ""), *period))
     return sorted(found, key=lambda partner: partner.start)
 
 

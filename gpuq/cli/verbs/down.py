@@ -37,9 +37,8 @@ def run(words: list[str]) -> int:
         )
     try:
         signal.pidfd_send_signal(supervisor, signal.SIGUSR1 if options.stop_jobs else signal.SIGTERM)
-        signal.pidfd_send_signal(
-            supervisor, signal.SIGCONT
-        )  # one that was stopped takes the other only once it goes on
+        # One that was stopped takes the other signal only once it goes on.
+        signal.pidfd_send_signal(supervisor, signal.SIGCONT)
         # A pidfd becomes readable when its process ends.
         ended, _, _ = select.select([supervisor], [], [], _NOTE_AFTER_S)
         if not ended:

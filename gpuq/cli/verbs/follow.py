@@ -20,6 +20,7 @@ from gpuq.line_search import LineSearch
 from gpuq.states import ENDED, MAY_REQUEUE
 
 T = TypeVar("T")
+_PAGE = 500
 _COME_BACK_S = 1.0
 _AWAY_S = 60.0
 _LOOK_EVERY_S = 0.15
@@ -107,22 +108,26 @@ def _is_as(now: Record, before: Record) -> bool:
 
 def _ended_of(client: HttpClient, ids: Sequence[int]) -> list[Record]:
     """Those of these jobs that have ended."""
-    return [job for chunk in _chunks(ids) for job in _list(client, chunk, state="ended")]
+    return list(listed(client, ids, state="ended"))
 
 
-def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (ids[start : start + 500] for start in range(0, len(ids), 500))
-
-
-def _list(client: HttpClient, ids: Sequence[int], state: str | None = None) -> list[Record]:
-    found: Record = client.get("/api/v1/jobs", ids=",".join(map(str, ids)), owner="all", state=state, limit=len(ids))
-    listed: list[Record] = found["jobs"]
-    return listed
+def listed(client: HttpClient, ids: Sequence[int], state: str | None = None) -> Iterator[Record]:
+    """Those of these jobs that there are, in a group of states if one is given."""
+    for start in range(0, len(ids), _PAGE):
+        chunk = ids[start : start + _PAGE]
+        after = None
+        while True:  # a page of large jobs ends before its limit
+            where = {"owner": "all", "state": state, "limit": len(chunk), "after": after}
+            page: Record = client.get("/api/v1/jobs", ids=",".join(map(str, chunk)), **where)
+            yield from page["jobs"]
+            after = page["next"]
+            if after is None:
+                break
 
 
 def jobs_of(client: HttpClient, ids: Sequence[int]) -> list[Record]:
     """These jobs in any state, in the given order. Raises NotFound for the first that does not exist."""
-    found = {job["id"]: job for chunk in _chunks(ids) for job in _list(client, chunk)}
+    found = {job["id"]: job for job in listed(client, ids)}
     missing = [job_id for job_id in ids if job_id not in found]
     if missing:
         raise NotFound(f"There is no job {missing[0]}.")

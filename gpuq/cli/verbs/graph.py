@@ -13,13 +13,12 @@ from gpuq import format as fmt
 from gpuq.cli import console, job_ids, job_labels
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
-from gpuq.cli.verbs.follow import jobs_of
+from gpuq.cli.verbs.follow import jobs_of, listed
 from gpuq.cli.verbs.queue import LIVE, newest
 
 # A job that waits for its turn among those of its name.
 _SINGLETON = "singleton"
 _CORR = "corr"
-_PAGE = 500
 
 
 @dataclass(frozen=True)
@@ -87,12 +86,7 @@ def _known(client: HttpClient, live: Sequence[Record], waits: Sequence[Wait]) ->
 
 def _ended(client: HttpClient, ids: Iterable[int]) -> dict[int, Record]:
     """Those of these jobs that there are."""
-    wanted, found = sorted(ids), dict[int, Record]()
-    for start in range(0, len(wanted), _PAGE):
-        chunk = wanted[start : start + _PAGE]
-        listed = client.get("/api/v1/jobs", ids=",".join(map(str, chunk)), owner="all", limit=len(chunk))
-        found.update((job["id"], job) for job in listed["jobs"])
-    return found
+    return {job["id"]: job for job in listed(client, sorted(ids))}
 
 
 def graph_of(known: Mapping[int, Record], waits: Sequence[Wait], wanted: Iterable[int] | None) -> Record:

@@ -6,11 +6,10 @@ import argparse
 import json
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import THIS_MACHINE
+from gpuq.cli.client import THIS_MACHINE, host_and_port
 from gpuq.errors import BadInput, NotPermitted, Unreachable
 from gpuq.home import Home
 
@@ -41,7 +40,7 @@ def page_address(options: argparse.Namespace) -> str:
         raise BadInput(
             "A Unix socket has no page for a browser.", fix="Name the gpuq by its http address, or leave --host out."
         )
-    if named and not os.environ.get("GPUQ_TOKEN") and urlsplit(named).hostname not in THIS_MACHINE:
+    if named and host_and_port(named)[0] not in THIS_MACHINE and not os.environ.get("GPUQ_TOKEN"):
         raise Unreachable(f"No token of {named} is known.", fix=_SET)
     if not named:
         try:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from sqlalchemy import Engine, event, text
 
+from gpuq.adapters.store import lists
 from gpuq.adapters.store.contract import Commit, LineRow, Selection, Store
 from gpuq.adapters.store.database import Database
 from gpuq.core.state.attempt import AttemptId
@@ -120,7 +121,7 @@ def test_lines_of_tasks_have_their_own_commands_and_kinds(store: Store) -> None:
     store.add_jobs([an_array(after=("corr:7,8,9",)), a_record()])
     expected = [msgspec.convert(row, LineRow, from_attributes=True) for row in store.jobs()]
     assert store.lines() == expected
-    assert [row.id for row in store.lines(kind="* wide")] == [3]
+    assert [row.id for row in store.lines(kind="* wide")] == store.job_ids(kind="* wide") == [3]
     assert [row.id for row in store.lines(name="run-8", tasks=False)] == []
     assert [row.id for row in store.lines(name="run-[9]", array=JobId(1))] == [3]
 
@@ -130,7 +131,9 @@ def test_an_array_is_listed_by_its_name_and_by_those_of_its_tasks(store: Store) 
     store.commit(Commit(jobs=[a_change(3, JobState.RUNNING, 1)], edited=[(JobId(6), JobEdit(name="best"))]))
 
     def found(**conditions: object) -> list[int]:
-        return [one.id for one in store.arrays(**conditions)]  # type: ignore[arg-type]
+        ids = store.array_ids(**conditions)  # type: ignore[arg-type]
+        assert [one.id for one in store.arrays(**conditions)] == ids  # type: ignore[arg-type]
+        return [int(one) for one in ids]
 
     assert found(name="run-{width}") == found(name="run-9") == found(name="run-*") == [1, 5]
     assert found(name="best") == [5]
@@ -142,6 +145,14 @@ def test_an_array_is_listed_by_its_name_and_by_those_of_its_tasks(store: Store) 
     assert found(project="vis*", name="run-*") == [5]
     assert found(name="run-9", newest_first=True, limit=1) == [5]
     assert found(name="run-9", ids=[JobId(1), JobId(2)]) == [1]
+
+
+def test_tasks_are_not_looked_through_for_a_kind_that_none_can_have(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add_jobs([an_array()])
+    monkeypatch.setattr(lists, "_matching", lambda *_: pytest.fail("they are"))
+    assert store.arrays(kind="other*") == store.arrays(kind="other*", name="run-9") == []
 
 
 def test_an_array_sent_again_is_the_same_array(store: Store) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from gpuq.adapters.store import database, open_store, sql
+from gpuq.adapters.store import database, lists, open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, LineRow, Run, Selection, Store, Token
 from gpuq.adapters.store.to_core import job_from_row
 from gpuq.core.state.attempt import AttemptId
@@ -131,12 +131,14 @@ def test_lines_read_no_record(database_url: str, store_of: Callable[[str], Store
 
 
 def test_lists_are_filtered_by_patterns_before_the_limit(queue: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "_SCANNED", 3)
+    monkeypatch.setattr(lists, "_SCANNED", 3)
     queue.add_jobs([a_record(name=f"{'ab'[n % 2]}-{n}") for n in range(11, 21)])
     queue.commit(Commit(edited=[(JobId(12), JobEdit(name="b-renamed"))]))
 
     def found(**conditions: object) -> list[int]:
-        return [row.id for row in queue.lines(**conditions)]  # type: ignore[arg-type]
+        ids = queue.job_ids(**conditions)  # type: ignore[arg-type]
+        assert [row.id for row in queue.lines(**conditions)] == ids  # type: ignore[arg-type]
+        return [int(one) for one in ids]
 
     assert found(name="b-*") == [11, 12, 13, 15, 17, 19]
     assert found(name="b-*", limit=2) == [11, 12]

@@ -15,8 +15,7 @@ from gpuq.adapters.certificates import Authority, new_request
 from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.synced import SyncedTrees
-from gpuq.api import connections
-from gpuq.api.hosts import calls, joining, listener, package
+from gpuq.api.hosts import calls, joining, listener, package, tls_site
 from gpuq.api.hosts.calls import CALLS
 from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import GpuqError
@@ -341,7 +340,7 @@ async def test_a_compressed_body_is_refused_from_whoever_reaches_the_port(main: 
 
 
 async def test_handshakes_that_are_not_completed_keep_no_host_out(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST_HANDSHAKES", 3)
+    monkeypatch.setattr(tls_site, "MOST_HANDSHAKES", 3)
     alpha, (address, _, port) = main.joined(ALPHA), main.at.partition(":")
     silent = [await asyncio.open_connection(address, int(port)) for _ in range(5)]
     async with asyncio.timeout(30):
@@ -353,7 +352,7 @@ async def test_handshakes_that_are_not_completed_keep_no_host_out(main: Main, mo
 
 
 async def test_a_handshake_has_its_time(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HANDSHAKE_WITHIN_S", 0.05)
+    monkeypatch.setattr(tls_site, "HANDSHAKE_WITHIN_S", 0.05)
     address, _, port = main.at.partition(":")
     for begun in (b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"):
         reader, writer = await asyncio.open_connection(address, int(port))

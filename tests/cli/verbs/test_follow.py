@@ -47,6 +47,15 @@ def test_the_exit_code_of_every_end(state: str, code: int | None, expected: int)
     assert exit_code(samples.ended(1, state, code)) == expected
 
 
+def test_jobs_are_read_over_pages_that_end_before_their_limit(gpuq: Command, api: FakeApi) -> None:
+    def page(request: Request) -> Reply:
+        first = "after" not in request.query
+        return Reply({"jobs": [samples.ended(43 if first else 42, "COMPLETED", 0)], "next": 43 if first else None})
+
+    api.on("GET", "/api/v1/jobs", page)
+    assert gpuq("wait", "42", "43").code == 0
+
+
 def test_wait_looks_until_the_end_and_gives_the_jobs_code(gpuq: Command, api: FakeApi) -> None:
     api.on(
         "GET",

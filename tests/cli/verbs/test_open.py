@@ -36,7 +36,9 @@ def test_another_gpuq_is_named_by_its_address_and_token(gpuq: Command, home: Pat
     (home / "token").write_text(f"{TOKEN}\n")
     done = gpuq("url", "--host", "https://gpu.lab")
     assert (done.code, TOKEN in done.out) == (4, False), "that of this home is for this machine"
-    assert gpuq("url", "--host", f"unix://{home}/run/api.sock").code == 2
+    for address in (f"unix://{home}/run/api.sock", "gpu.lab"):
+        assert gpuq("url", "--host", address).code == 2
+    assert gpuq("url", "--host", "http://[gpu.lab").code == 4
 
 
 def test_without_a_gpuq_there_is_no_address(gpuq: Command, running: Path) -> None:
