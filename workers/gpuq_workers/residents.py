@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -284,6 +285,7 @@ class Residents:
             return
         # A job that runs although its start could not be written down gets the grace that its shim gives it.
         if not await asyncio.to_thread(with_environment, _marks(live)) and send_signal(live.shim, signal.SIGKILL):
+            live.hangs_at = inf  # it may take long to end, where not even a signal is heeded
             log.warning(
                 "attempt %s: %s, hung before it started the job, and was killed", live.folder.attempt, _SUPERVISOR
             )
