@@ -274,8 +274,7 @@ class Pools:
         except BadInput:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        kind = "Slurm job" if place is None else "pod"
-        log.info("pool %s requested pilot %s, %s %d", one.name, name, kind, number, extra={"action": "request"})
+        log.info("pool %s requested pilot %s, %s %d", one.name, name, _kind(pilot), number, extra={"action": "request"})
 
     def _invite(self, name: str, one: Pool, gpus: int) -> None:
         invited = self.client.post(f"/api/v1/hosts/{name}/add")
@@ -364,9 +363,7 @@ class Pools:
                 self._note(pilot.pool, f"Slurm does not start job {job.id}: {job.reason}.", fix)
         if seen.started_at is not None and now >= seen.started_at + _JOINS_WITHIN_S and not pilot.ended_by_us:
             said, fix = self._folders.said(pilot.name)
-            problem = (
-                f"Slurm job {job.id} has run for {now - seen.started_at:.0f} s, did not join, and is cancelled. {said}"
-            )
+            problem = f"{_kind(pilot)} {job.id} has run for {now - seen.started_at:.0f} s, did not join, and is cancelled. {said}"
             at = self._folders.invited_to(pilot.name)
             self._note(
                 pilot.pool, problem, fix or f"The nodes have to see gpuq's home, and to reach this host at {at}."
@@ -422,8 +419,7 @@ class Pools:
             fix = "The nodes do not see this gpuq: install it in a folder that they share."
         elif fix is None:
             fix = "The nodes have to see gpuq's home and this gpuq: keep both in a folder that they share."
-        kind = "Slurm job" if pilot.where is None else "Pod"
-        problem = f"{kind} {pilot.slurm_job} ended before it joined ({how}). {said}"
+        problem = f"{_kind(pilot)} {pilot.slurm_job} ended before it joined ({how}). {said}"
         self._note(pilot.pool, problem, fix)
 
     def _note(self, name: str, problem: str, fix: str) -> None:
@@ -438,6 +434,10 @@ def _by_place(pilots: Sequence[Pilot]) -> dict[tuple[str, ...] | None, list[Pilo
     for pilot in pilots:
         found.setdefault(pilot.where, []).append(pilot)
     return found
+
+
+def _kind(pilot: Pilot) -> str:
+    return "Slurm job" if pilot.where is None else "Pod"
 
 
 def _waits_for_ever(pilot: Pilot) -> bool:

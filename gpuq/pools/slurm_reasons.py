@@ -6,7 +6,8 @@ import re
 
 _WAITS_FOR_EVER = (
     (
-        r"(Assoc|QOS)\w*Minutes\w*|InvalidAccount|InvalidQOS",
+        # Not `RunMinutes`, of which there are more once running jobs have ended.
+        r"(Assoc|QOS)Grp(?!\w*RunMinutes)\w*Minutes\w*|InvalidAccount|InvalidQOS",
         "Its account or QOS has no hours left: add a pool with another one, `gpuq pool add slurm ... -- --account=NAME`.",
     ),
     (
