@@ -56,6 +56,7 @@ from gpuq_workers.attempts import (
 )
 from gpuq_workers.ended import EndedAttempts
 from gpuq_workers.exit_classification import HostObservation, classify_exit
+from gpuq_workers.failed_starts import FailedStarts
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
 from gpuq_workers.shim_pool import SHIM
@@ -78,9 +79,6 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
-# What this host could not start, for lack of processes or memory or because the record or PID 1 did not answer, would be ordered
-# again at once. The host takes no jobs for so long, twice as long each time.
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 _UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
 _NO_UNIT = "PID 1 or its bus did not start its unit"
@@ -145,9 +143,7 @@ class Residents:
     sample: Callable[[], Sample | None] = lambda: None
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
-    _unstarted_in_a_row: int = 0
-    _no_starts: NoStarts | None = None
-    _starts_again_at: float = 0.0
+    _failed_starts: FailedStarts = field(default_factory=FailedStarts)
     _stamp: int = -1
     _stamp_since: float = 0.0
 
@@ -204,7 +200,7 @@ class Residents:
 
     def no_starts(self) -> NoStarts | None:
         """Why this host takes no jobs for now, after the last could not be started."""
-        return self._no_starts if self.monotonic() < self._starts_again_at else None
+        return self._failed_starts.no_starts(self.monotonic())
 
     def _discover(self) -> None:
         stamp, now = self.root.stat().st_mtime_ns, self.monotonic()
@@ -252,7 +248,7 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=await self._write(start), exited=None)
             live.folder.mark(live.marker)
-            self._unstarted_in_a_row, self._no_starts, self._starts_again_at = 0, None, 0.0
+            self._failed_starts = FailedStarts()
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
             # has removed or renamed its folder, so an order to end it closed a new one.
@@ -318,7 +314,9 @@ class Residents:
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
         elif end.ending is Ending.NEVER_STARTED and not live.folder.was_stopped():
-            self._wait_before_next(live, end.reason)
+            wait_s = self._failed_starts.add(end.reason, self.clock(), self.monotonic())
+            if wait_s is not None:
+                log.warning("after attempt %s this host takes no new job for %g s: %s", attempt, wait_s, end.reason)
         at = end.ended_at(live.start)
         ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
         seq = await self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
@@ -346,18 +344,6 @@ class Residents:
         log.error("%s held for %g minutes: job %s: %s", which, _HELD_FOR_S / 60, order.job, reason)
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
-
-    def _wait_before_next(self, live: _Live, reason: str) -> None:
-        """Let this host take no job for a while."""
-        if self.no_starts() is not None:
-            return  # it was started before the dispatcher had heard of the wait
-        pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
-        self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
-        log.warning("after attempt %s this host takes no new job for %g s: %s", live.folder.attempt, pause_s, reason)
-        now = self.clock()
-        since = now if self._no_starts is None else self._no_starts.since_at
-        self._no_starts = NoStarts(reason, since, now + pause_s)
-        self._starts_again_at = self.monotonic() + pause_s
 
     async def _write(self, event: Started | Exited) -> int:
         seq = await self.spool.write(event)
