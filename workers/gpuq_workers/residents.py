@@ -26,13 +26,10 @@ import msgspec
 from gpuq.adapters.process import (
     Identity,
     boot_id,
-    descendants,
-    identities,
     is_alive,
     is_stopped,
     send_signal,
     with_environment,
-    with_open_file,
 )
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
@@ -46,9 +43,7 @@ from gpuq_workers.attempts import (
     EndFile,
     Marker,
     OrderFile,
-    PauseRecord,
     StartFile,
-    Unit,
     UnreadableFile,
     ends_asked_for,
     folders_in,
@@ -57,9 +52,9 @@ from gpuq_workers.attempts import (
 from gpuq_workers.ended import EndedAttempts
 from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.failed_starts import FailedStarts
+from gpuq_workers.live_attempt import LiveAttempt, Unreadable
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
-from gpuq_workers.shim_pool import SHIM
 from gpuq_workers.spool import Spool
 
 log = logging.getLogger("gpuq.residents")
@@ -89,46 +84,6 @@ T = TypeVar("T")
 
 
 @dataclass
-class _Unreadable:
-    """A file that could not be read: since when, why, and when it is read again."""
-
-    since: float
-    why: str
-    again_at: float
-
-
-@dataclass
-class _Live:
-    folder: AttemptFolder
-    marker: Marker
-    first_seen: float
-    order: OrderFile | None = None
-    start: StartFile | None = None
-    sweep_at: float = 0.0
-    shim_seen_at: float = float("-inf")
-    kill_at: float | None = None
-    hangs_at: float | None = None
-    """When a shim that was ordered to stop, and has not started its job, is taken to hang."""
-    unreadable: dict[str, _Unreadable] = field(default_factory=dict)
-
-    def pauses(self) -> PauseRecord | None:
-        """What its shim has written of its pauses; None where it cannot be read."""
-        with suppress(UnreadableFile):
-            return self.folder.paused()
-        return None
-
-    @property
-    def shim(self) -> Identity | None:
-        """The shim that runs it, or was given it; None before there is one."""
-        return self.start.shim if self.start else self.order.shim if self.order else None
-
-    @property
-    def unit(self) -> Unit | None:
-        """The unit that runs it as its submitter; None if a shim of the worker service does."""
-        return self.order.unit if self.order else None
-
-
-@dataclass
 class Residents:
     """All attempts of this host whose end is not spooled yet. For one thread. `in_units`: jobs run as their submitters."""
 
@@ -142,7 +97,7 @@ class Residents:
     monotonic: Callable[[], float] = time.monotonic
     sample: Callable[[], Sample | None] = lambda: None
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
-    _live: dict[AttemptId, _Live] = field(default_factory=dict)
+    _live: dict[AttemptId, LiveAttempt] = field(default_factory=dict)
     _failed_starts: FailedStarts = field(default_factory=FailedStarts)
     _stamp: int = -1
     _stamp_since: float = 0.0
@@ -222,14 +177,14 @@ class Residents:
             if marker.exited is not None:
                 self.ended.add(folder.path.name, self._ended_at(folder))
             else:
-                self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
+                self._live[folder.attempt] = LiveAttempt(folder, marker, self.monotonic())
         self._stamp = stamp
         unacknowledged = {tuple(message.body["attempt"]) for message in self.spool.unacknowledged()}
         for folder in ends_asked_for(self.root):
             # What was acknowledged and is asked for all the same was lost on the way. Its folder still has it.
             if folder.path.name in self.ended.names and folder.attempt not in unacknowledged:
                 self.ended.remove(folder.path.name)
-                self._live[folder.attempt] = _Live(folder, Marker(), self.monotonic())
+                self._live[folder.attempt] = LiveAttempt(folder, Marker(), self.monotonic())
 
     def _ended_at(self, folder: AttemptFolder) -> float:
         with suppress(OSError):
@@ -238,7 +193,7 @@ class Residents:
                 return end.at
         return self.clock()  # not known: its folder is kept as if it had ended just now
 
-    async def _look_at(self, live: _Live) -> None:
+    async def _look_at(self, live: LiveAttempt) -> None:
         await self._keep_shim_going(live)
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
         end = self._read(live, "exit.json", live.folder.ended)
@@ -265,7 +220,7 @@ class Residents:
         if end is not None:
             await self._spool_end(live, end)
 
-    async def _keep_shim_going(self, live: _Live) -> None:
+    async def _keep_shim_going(self, live: LiveAttempt) -> None:
         """Resume a shim that was stopped, as its job can do: it would keep neither the time limit nor an order to stop. Kill one
         that hangs at the start of its job and cannot obey an order to stop."""
         now = self.monotonic()
@@ -280,13 +235,13 @@ class Residents:
         if now < live.hangs_at or not is_alive(live.shim):
             return
         # A job that runs although its start could not be written down gets the grace that its shim gives it.
-        if not await asyncio.to_thread(with_environment, _marks(live)) and send_signal(live.shim, signal.SIGKILL):
+        if not await asyncio.to_thread(with_environment, live.marks()) and send_signal(live.shim, signal.SIGKILL):
             live.hangs_at = inf  # it may take long to end, where not even a signal is heeded
             log.warning(
                 "attempt %s: %s, hung before it started the job, and was killed", live.folder.attempt, _SUPERVISOR
             )
 
-    def _read(self, live: _Live, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
+    def _read(self, live: LiveAttempt, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
         """What the file holds; None if it is missing, and if it cannot be read, which `live.unreadable` then says.
 
         A file that could not be read is read again after a second, or `at_once`.
@@ -300,12 +255,12 @@ class Residents:
             if known is None:
                 log.warning("attempt %s: %s; it is left alone", live.folder.attempt, error)
             since = now if known is None else known.since
-            live.unreadable[name] = _Unreadable(since, str(error), now + _READ_AGAIN_AFTER_S)
+            live.unreadable[name] = Unreadable(since, str(error), now + _READ_AGAIN_AFTER_S)
             return None
         live.unreadable.pop(name, None)
         return found
 
-    async def _spool_end(self, live: _Live, end: EndFile) -> None:
+    async def _spool_end(self, live: LiveAttempt, end: EndFile) -> None:
         attempt = live.folder.attempt
         seen = self._seen(live)
         # The sample was read first: this waits for the sampler, and a sample taken meanwhile shows nothing of the attempt.
@@ -324,7 +279,7 @@ class Residents:
         self.ended.add(live.folder.path.name, end.at)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))
 
-    def _seen(self, live: _Live) -> HostObservation | None:
+    def _seen(self, live: LiveAttempt) -> HostObservation | None:
         """The latest sample, and what was promised to the attempt and its partners."""
         sample = self.sample()
         if sample is None or live.order is None:
@@ -352,7 +307,7 @@ class Residents:
 
     # --- attempts without a shim ---
 
-    async def _end_if_abandoned(self, live: _Live) -> EndFile | None:
+    async def _end_if_abandoned(self, live: LiveAttempt) -> EndFile | None:
         """The end of an attempt that no process is left to end, once it is written."""
         if self._has_supervisor(live):
             return None
@@ -362,7 +317,7 @@ class Residents:
         with live.folder.locked() as is_ours:
             return await self._sweep(live) if is_ours and await self._is_abandoned(live) else None
 
-    def _has_supervisor(self, live: _Live) -> bool:
+    def _has_supervisor(self, live: LiveAttempt) -> bool:
         """Whether its shim or its unit runs, or may still be about to start."""
         age_s = self.monotonic() - live.first_seen
         if live.unit is not None:
@@ -372,7 +327,7 @@ class Residents:
             return self._has_unit(live) or age_s < _UNORDERED_FOR_S
         return is_alive(live.shim)
 
-    async def _is_abandoned(self, live: _Live) -> bool:
+    async def _is_abandoned(self, live: LiveAttempt) -> bool:
         """Whether no process is left that will write the end, as far as the files can be read."""
         now = self.monotonic()
         # The end, and in a folder that was just unlocked the order, may have been written since they were read above.
@@ -386,33 +341,33 @@ class Residents:
             return False
         if live.shim is not None or not unknown:
             return True
-        left = await asyncio.to_thread(_left_of, live)
+        left = await asyncio.to_thread(live.left)
         if left:
             for file in unknown:
                 file.since = now
         return not left
 
-    def _has_unit(self, live: _Live) -> bool:
+    def _has_unit(self, live: LiveAttempt) -> bool:
         """Whether its unit runs, also where its folder was removed and the one that was made again has no order."""
         if live.order is None and self.in_units:
             return units.is_active(launch.unit_name(*live.folder.attempt))
         return live.unit is not None and units.is_active(live.unit.name)
 
-    async def _runs_on(self, live: _Live) -> bool:
+    async def _runs_on(self, live: LiveAttempt) -> bool:
         """Whether anything is left of an attempt that has an end and no shim, and has started or was closed by an order: that
         found no folder, which may have been removed while the attempt ran."""
         if live.kill_at is not None:
             return True
-        return (live.start is not None or live.order is None) and bool(await asyncio.to_thread(_left_of, live))
+        return (live.start is not None or live.order is None) and bool(await asyncio.to_thread(live.left))
 
-    async def _sweep(self, live: _Live) -> EndFile | None:
+    async def _sweep(self, live: LiveAttempt) -> EndFile | None:
         """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
         now = self.monotonic()
         if now < live.sweep_at:
             return None
         live.sweep_at = now + _SWEEP_EVERY_S
         # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
-        left = await asyncio.to_thread(_left_of, live)
+        left = await asyncio.to_thread(live.left)
         if left and live.shim is None and now - live.first_seen < _UNORDERED_FOR_S:
             return None  # its folder was removed: its shim, if it has one, writes its files again, and then ends it
         if left:
@@ -437,7 +392,7 @@ class Residents:
         live.unreadable.clear()
         return self._read(live, "exit.json", live.folder.ended)
 
-    def _press(self, live: _Live, left: list[Identity], now: float) -> None:
+    def _press(self, live: LiveAttempt, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:
             mps.disconnect(live.order.env if live.order else {}, [one.pid for one in left])
         if live.kill_at is None:
@@ -459,34 +414,3 @@ def _believed(start: StartFile | None, order: OrderFile | None, end: EndFile | N
         return None
     at = min(max(start.at, order.unit.at), order.unit.at + _UNIT_STARTS_WITHIN_S)
     return msgspec.structs.replace(start, at=at)
-
-
-def _marks(live: _Live) -> dict[str, str]:
-    """What the environment of each process of an attempt has."""
-    attempt = live.folder.attempt
-    return {
-        "GPUQ_JOB_ID": str(attempt.job),
-        "GPUQ_ATTEMPT": str(attempt.number),
-        # Only this one differs between two gpuq on one machine.
-        "GPUQ_PROGRESS": str(live.folder.path / "progress"),
-    }
-
-
-def _left_of(live: _Live) -> list[Identity]:
-    """What still runs of an attempt: the processes with its environment, and all below them.
-
-    Nothing of one in a unit: PID 1 ends that, and its `started.json` could name any process, one of ours too.
-    """
-    if live.unit is not None:
-        return []
-    found = set(with_environment(_marks(live)))
-    if live.start is not None:
-        found.add(Identity(live.start.boot_id, live.start.pid, live.start.start_ticks))
-    elif live.shim is not None:
-        # What the shim forked for the job has the shim's environment and open files until the job's program is loaded, for as
-        # long as a file system does not answer. Left alone, it would become the job after that.
-        found.update(with_open_file(live.folder.path / "exit.json.new", str(SHIM)))
-    for one in list(found):
-        if is_alive(one):
-            found.update(identities(descendants(one.pid)))
-    return [one for one in found if is_alive(one)]
