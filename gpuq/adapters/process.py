@@ -152,32 +152,32 @@ def identities(pids: Iterable[int]) -> list[Identity]:
 def with_environment(wanted: Mapping[str, str]) -> list[Identity]:
     """Our own user's living processes that were started with all of `wanted` in their environment, except this one."""
     entries = {f"{name}={value}".encode() for name, value in wanted.items()}
+    return _of_our_user(lambda pid: entries.issubset(started_with(pid)[0].split(b"\0")))
+
+
+def with_open_file(path: Path, program: str) -> list[Identity]:
+    """Our own user's living processes that have this file open, and `program` as a word of their command line."""
+    # The kernel names an open file without symbolic links.
+    name, word = os.path.realpath(path), os.fsencode(program)
+
+    def has_it(pid: int) -> bool:
+        if word not in (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0"):
+            return False
+        # The links are read and not followed: a file system that does not answer would stop this process too.
+        return any(str(link.readlink()) == name for link in (_PROC / str(pid) / "fd").iterdir())
+
+    return _of_our_user(has_it)
+
+
+def _of_our_user(is_meant: Callable[[int], bool]) -> list[Identity]:
+    """Our own user's living processes, except this one, for whose pid this is true; it may raise OSError."""
     found = []
     for pid in all_pids():
         known = identify(pid)
         with suppress(OSError):  # it has ended, or may not be inspected
             if known is None or pid == os.getpid() or (_PROC / str(pid)).stat().st_uid != os.getuid():
                 continue
-            if entries.issubset(started_with(pid)[0].split(b"\0")) and is_alive(known):
-                found.append(known)
-    return found
-
-
-def with_open_file(path: Path, program: str) -> list[Identity]:
-    """Our own user's living processes that have this file open, and `program` as a word of their command line."""
-    name, word, found = str(path), os.fsencode(program), []
-    for pid in all_pids():
-        known = identify(pid)
-        with suppress(OSError):  # it has ended, or may not be inspected
-            if (
-                known is None
-                or pid == os.getpid()
-                or word not in (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
-            ):
-                continue
-            # The links are read and not followed: a file system that does not answer would stop this process too.
-            names = (str(link.readlink()) for link in (_PROC / str(pid) / "fd").iterdir())
-            if name in names and is_alive(known):
+            if is_meant(pid) and is_alive(known):
                 found.append(known)
     return found
 

@@ -83,7 +83,7 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
     Shortens its log every ten seconds. Calls `crashed` for each unrequested end. Where a supervisor before this one was killed
     and left its child, that is ended first; so there must be one supervisor at a time.
     """
-    await _end_left(spec, stop)
+    await _end_left(spec)
     crashes: deque[float] = deque(maxlen=_CRASHES_KEPT)
     crash: Crash | None = None
     in_a_row, pause = 0, _FIRST_PAUSE_S
@@ -115,7 +115,7 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
         spec.status.unlink(missing_ok=True)
 
 
-async def _end_left(spec: ChildSpec, stop: asyncio.Event) -> None:
+async def _end_left(spec: ChildSpec) -> None:
     """End the child of a supervisor that was killed. It had SIGTERM from the kernel, but may have been stopped, or hang; and it
     holds the locks that the next one needs."""
     left = None
@@ -127,8 +127,8 @@ async def _end_left(spec: ChildSpec, stop: asyncio.Event) -> None:
         send_signal(left, number)
         send_signal(left, signal.SIGCONT)
         until = time.monotonic() + within_s
-        while is_alive(left) and time.monotonic() < until and not stop.is_set():
-            await wait_for_event(stop, _LOOK_AT_LEFT_EVERY_S)
+        while is_alive(left) and time.monotonic() < until:
+            await asyncio.sleep(_LOOK_AT_LEFT_EVERY_S)
 
 
 def _fix_of(spec: ChildSpec) -> str | None:

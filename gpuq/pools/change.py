@@ -72,7 +72,8 @@ def remove(home: Home, name: str) -> None:
     folders.note(name, None)
     left = [pilot for pilot in folders.read() if pilot.pool == name]
     if left and not _runs(home):
-        print(f"Pool {name} is removed. gpuq does not run: the next `gpuq up` ends its {len(left)} pilots.")
+        pilots = "its pilot" if len(left) == 1 else f"its {len(left)} pilots"
+        print(f"Pool {name} is removed. gpuq does not run: the next `gpuq up` ends {pilots}.")
     else:
         print(f"Pool {name} is removed; its pilots end within seconds.")
 

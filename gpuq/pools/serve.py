@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import inf
 from statistics import median
 from typing import Any
@@ -34,12 +33,13 @@ from gpuq.home import Home
 from gpuq.logs import report, start_log
 from gpuq.messages.pilot import NOTICE_S, Pilot, PilotOrder, PilotProblem
 from gpuq.policies.pilots import Allocation, Demand, PoolLimits, Requests, horizon, plan
-from gpuq.pools import pool
+from gpuq.pools import demands, pool
 from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
 from gpuq.pools.request import options, script, settings_for
 from gpuq.pools.sbatch_options import takes_whole_node
+from gpuq.pools.slurm_reasons import fix_of
 from gpuq.settings import load
 
 log = logging.getLogger("gpuq.pools")
@@ -61,42 +61,13 @@ _TAKES_OVER_WITHIN_S = 120.0
 # A pilot ends by itself if this process does not end it for so long.
 _WITHOUT_US_S = 300.0
 _IDLE = "the pilot is idle"
-# Jobs that wait by these rules would not start if there were more devices.
-_NOT_FOR_A_DEVICE = {
-    *("Dependency", "Singleton", "BeginTime", "Backoff", "ArrayLimit", "DeviceQuota", "DeviceHoursQuota"),
-    *("Postponed", "WaitLimit"),
-}
-# What a verdict of NeverFits names where the hosts of now are too few or have too few devices, which other pilots may mend.
-_TOO_FEW = {"wanted_devices", "wanted_hosts"}
-_LEFT_OF_OVERDUE = 0.1
 # What a shell, a loader and Python say of a program that is not on their machine.
 _NOT_THERE = re.compile(r"not found|No such file or directory|No module named|cannot execute")
-# Slurm's reasons why a job waits that time alone does not change, and the fix.
-_WAITS_FOR_EVER = (
-    (
-        r"(Assoc|QOS)\w*Minutes\w*|InvalidAccount|InvalidQOS",
-        "Its account or QOS has no hours left: add a pool with another one, `gpuq pool add slurm ... -- --account=NAME`.",
-    ),
-    (
-        r"(Account|QOS)NotAllowed",
-        "The partition does not take its account or QOS: add a pool with others, `-- --partition=NAME --account=NAME`.",
-    ),
-    (
-        r"PartitionTimeLimit|(Assoc|QOS)MaxWall\w*",
-        "The partition or the QOS ends jobs sooner: add a pool with less `--time` (`sinfo -o '%P %l'`).",
-    ),
-    (
-        r"(Assoc|QOS)Max\w*Per(Job|Node)\w*|PartitionNodeLimit|BadConstraints|PartitionConfig|ReservationDeleted",
-        "No such pilot can start: add a pool with less `--gpus`, or other options behind `--`.",
-    ),
-    (r"JobHeld\w*", "It is held: `scontrol release ID` lets it start, or ask your site why they held it."),
-)
 # Slurm has started a pilot, which has not joined within this time: the node may be cut off, and its GPUs are charged.
 _JOINS_WITHIN_S = 300.0
 # Slurm may take up a request whose answer did not come within a minute.
 _SUBMITTED_WITHIN_S = 120.0
 _TIDY_EVERY_S = 3600.0
-_PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -147,7 +118,7 @@ class Pools:
         if not pools:
             return
         site = _Site(hosts, self.client.get("/api/v1/gpus"))
-        waiting: Sequence[Demand] = self._waiting()
+        waiting: Sequence[Demand] = demands.waiting(self.client)
         for one in pools.values():
             # What is left for the next pool is what this one cannot run.
             waiting = self._serve(one, [pilot for pilot in pilots if pilot.pool == one.name], site, waiting)
@@ -241,7 +212,7 @@ class Pools:
         left_s = min(
             (device["until_at_unix"] - now for device in own if device["until_at_unix"]), default=limits.time_s
         )
-        return Allocation(number, tuple(_residents(device, now) for device in own), left_s, started=True)
+        return Allocation(number, tuple(demands.on_device(device, now) for device in own), left_s, started=True)
 
     def _end_if_idle(self, one: Pool, pilot: Pilot, host: dict[str, Any], *, wanted: bool) -> None:
         """End a pilot that has had no job for `--idle`; `wanted`: one waits that could run there. Its host is drained first, and
@@ -303,8 +274,7 @@ class Pools:
         except BadInput:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        kind = "Slurm job" if place is None else "pod"
-        log.info("pool %s requested pilot %s, %s %d", one.name, name, kind, number, extra={"action": "request"})
+        log.info("pool %s requested pilot %s, %s %d", one.name, name, _kind(pilot), number, extra={"action": "request"})
 
     def _invite(self, name: str, one: Pool, gpus: int) -> None:
         invited = self.client.post(f"/api/v1/hosts/{name}/add")
@@ -388,14 +358,12 @@ class Pools:
         if seen != pilot:
             self._folders.save(seen)
         if job.reason != pilot.slurm_says:
-            fix = _fix_of(job.reason)
+            fix = fix_of(job.reason)
             if fix is not None:
                 self._note(pilot.pool, f"Slurm does not start job {job.id}: {job.reason}.", fix)
         if seen.started_at is not None and now >= seen.started_at + _JOINS_WITHIN_S and not pilot.ended_by_us:
             said, fix = self._folders.said(pilot.name)
-            problem = (
-                f"Slurm job {job.id} has run for {now - seen.started_at:.0f} s, did not join, and is cancelled. {said}"
-            )
+            problem = f"{_kind(pilot)} {job.id} has run for {now - seen.started_at:.0f} s, did not join, and is cancelled. {said}"
             at = self._folders.invited_to(pilot.name)
             self._note(
                 pilot.pool, problem, fix or f"The nodes have to see gpuq's home, and to reach this host at {at}."
@@ -451,8 +419,7 @@ class Pools:
             fix = "The nodes do not see this gpuq: install it in a folder that they share."
         elif fix is None:
             fix = "The nodes have to see gpuq's home and this gpuq: keep both in a folder that they share."
-        kind = "Slurm job" if pilot.where is None else "Pod"
-        problem = f"{kind} {pilot.slurm_job} ended before it joined ({how}). {said}"
+        problem = f"{_kind(pilot)} {pilot.slurm_job} ended before it joined ({how}). {said}"
         self._note(pilot.pool, problem, fix)
 
     def _note(self, name: str, problem: str, fix: str) -> None:
@@ -460,28 +427,6 @@ class Pools:
         self._quiet_until[name] = self.clock() + _WAIT_AFTER_FAILURE_S
         self._folders.note(name, PilotProblem(self.clock(), problem, fix))
         log.warning("pool %s: %s %s", name, problem, fix)
-
-    def _waiting(self) -> list[Demand]:
-        """What the oldest waiting jobs need, until there are more than any pool could serve."""
-        found: list[Demand] = []
-        after = None
-        while len(found) < _PAGE:
-            where = {"state": "pending", "owner": "all", "order": "oldest"}
-            page = self.client.get("/api/v1/jobs", limit=_PAGE, after=after, **where)
-            found += [part for job in page["jobs"] if _waits_for_devices(job["verdict"]) for part in _demands(job)]
-            after = page["next"]
-            if after is None:
-                break
-        return found
-
-
-def _waits_for_devices(verdict: Mapping[str, Any] | None) -> bool:
-    """Whether a job with this verdict would start if there were more devices, or more of them in one place."""
-    if verdict is None:
-        return True
-    if verdict["rule"] == "NeverFits":
-        return not _TOO_FEW.isdisjoint(verdict["numbers"])
-    return verdict["rule"] not in _NOT_FOR_A_DEVICE
 
 
 def _by_place(pilots: Sequence[Pilot]) -> dict[tuple[str, ...] | None, list[Pilot]]:
@@ -491,15 +436,14 @@ def _by_place(pilots: Sequence[Pilot]) -> dict[tuple[str, ...] | None, list[Pilo
     return found
 
 
+def _kind(pilot: Pilot) -> str:
+    return "Slurm job" if pilot.where is None else "Pod"
+
+
 def _waits_for_ever(pilot: Pilot) -> bool:
     """Whether Slurm will not start it, as far as its reason says."""
     waits = pilot.joined_at is None and pilot.started_at is None and pilot.slurm_says is not None
-    return waits and _fix_of(pilot.slurm_says or "") is not None
-
-
-def _fix_of(reason: str) -> str | None:
-    """Against a reason for which Slurm does not start a job, and which time alone does not change; None for others."""
-    return next((fix for words, fix in _WAITS_FOR_EVER if re.fullmatch(words, reason)), None)
+    return waits and fix_of(pilot.slurm_says or "") is not None
 
 
 def _reports(host: dict[str, Any]) -> bool:
@@ -513,38 +457,6 @@ def _asked_every_s(pilot: Pilot, now: float) -> float:
     )
     waits_s = now - pilot.requested_at if waits else 0.0
     return max(_ASK_SLURM_EVERY_S, _ASK_SLURM_AFTER * waits_s)
-
-
-def _demands(job: dict[str, Any]) -> list[Demand]:
-    """What a waiting job asks for on each of its hosts, as the API shows it."""
-    forecast, limit_s = job["forecast"] or {}, job["time_limit_s"]
-    usual_s = forecast.get("duration_p50_s")
-    longest_s = forecast.get("duration_p90_s") if limit_s is None else limit_s
-    hosts = job["wanted_hosts"]
-    part = Demand(
-        devices=job["gpus"] // hosts,
-        utilization_pct=forecast.get("peak_utilization_pct") if job["share"] == "auto" else None,
-        lasts_s=min((one for one in (usual_s, limit_s) if one is not None), default=None),
-        longest_s=None if job["preemptible"] else longest_s,
-        gang=job["id"] if hosts > 1 else None,
-    )
-    return [part] * hosts
-
-
-def _residents(device: dict[str, Any], now: float) -> tuple[Demand, ...]:
-    """What the jobs on a device still take up of it."""
-    return tuple(_resident(one, device["total_memory_bytes"], now) for one in device["residents"])
-
-
-def _resident(resident: dict[str, Any], total_bytes: int, now: float) -> Demand:
-    forecast = resident["forecast"] or {}
-    shares = resident["promised_bytes"] is not None and resident["promised_bytes"] < total_bytes
-    percent, usual_s = forecast.get("peak_utilization_pct") if shares else None, forecast.get("duration_p50_s")
-    if usual_s is None or resident["started_at"] is None:
-        return Demand(utilization_pct=percent)
-    began = datetime.fromisoformat(resident["started_at"]).timestamp()
-    # One that takes longer than usual may take a while yet.
-    return Demand(utilization_pct=percent, lasts_s=max(began + usual_s - now, _LEFT_OF_OVERDUE * usual_s))
 
 
 def main() -> int:

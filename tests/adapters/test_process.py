@@ -187,3 +187,23 @@ def test_a_file_that_no_look_reads_any_more_is_closed_and_never_too_many_are_ope
 
 def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_process_is_found_by_a_file_that_it_opened_through_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to("real")
+    record = tmp_path / "home" / "record"
+    record.touch()
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; f = open(sys.argv[2]); print(flush=True); input()",
+        "shim.py",
+        str(record),
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as opener:
+        assert opener.stdout is not None
+        opener.stdout.readline()
+        found = [process.with_open_file(record, program) for program in ("shim.py", "other.py")]
+        opener.kill()
+    assert [[one.pid for one in some] for some in found] == [[opener.pid], []]

@@ -96,6 +96,19 @@ async def test_a_child_that_a_killed_supervisor_left_is_ended_before_the_next_is
     await asyncio.wait_for(supervision, WITHIN_S)
 
 
+async def test_a_child_that_was_left_has_its_time_to_end_also_where_the_supervision_is_to_stop(tmp_path: Path) -> None:
+    status, saved = tmp_path / "status.json", tmp_path / "saved"
+    command = f"trap 'sleep 0.1; echo x > {saved}; exit 0' TERM; echo; while :; do sleep 0.02; done"
+    left = await asyncio.create_subprocess_exec("sh", "-c", command, stdout=asyncio.subprocess.PIPE)
+    assert left.stdout is not None
+    await left.stdout.readline()
+    status.write_text(json.dumps({"child": identify(left.pid)}))
+    stop = asyncio.Event()
+    stop.set()
+    await asyncio.wait_for(supervise(ChildSpec("redis", ["true"], tmp_path / "log", status=status), stop), WITHIN_S)
+    assert (await left.wait(), saved.exists()) == (0, True)
+
+
 async def test_another_process_with_the_number_of_a_child_is_left_alone(tmp_path: Path) -> None:
     status, stop = tmp_path / "status.json", asyncio.Event()
     other = await asyncio.create_subprocess_exec("sleep", "600")

@@ -20,6 +20,7 @@ from gpuq_workers.attempts import AttemptFolder, StartFile
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.launcher import ServiceLauncher
+from gpuq_workers.live_attempt import LiveAttempt
 from gpuq_workers.residents import Residents
 from gpuq_workers.shim.record import OnceFile
 from gpuq_workers.spool import Spool
@@ -53,7 +54,7 @@ ALIVE: dict[str, Identity] = {}
 def _processes_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ALIVE.clear()
     monkeypatch.setattr(residents, "is_alive", lambda one: one in ALIVE.values())
-    monkeypatch.setattr(residents, "_left_of", lambda _: [])
+    monkeypatch.setattr(LiveAttempt, "left", lambda _: [])
 
 
 class Shim:

@@ -493,6 +493,21 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) 
     assert pods.there == {}
 
 
+def test_a_pod_that_runs_and_does_not_join_is_called_a_pod(site: Site) -> None:
+    pods = FakePods()
+    site.pools.pods = lambda _: pods
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+    site.api.waiting = 1
+    site.look()
+    (number,) = numbers(pods.manifests)
+    pods.there[number] = "RUNNING"
+    site.stay(400)
+    assert pods.cancelled[0] == number
+    said = json.loads((site.home.pilots / "pods.problem").read_bytes())
+    assert said["problem"].startswith(f"Pod {number} has run for 3")
+
+
 def numbers(manifests: list[dict[str, Any]]) -> list[int]:
     return [int(manifest["metadata"]["labels"]["gpuq.pilot"]) for manifest in manifests]
 
@@ -750,6 +765,7 @@ def test_a_slurm_job_that_runs_and_does_not_join_is_ended_with_the_reason(site: 
         ("QOSMaxGRESPerJob", "less `--gpus`"),
         ("AccountNotAllowed", "--account=NAME"),
         ("JobHeldAdmin", "scontrol release"),
+        ("AssocMaxGRESMinutesPerJob", "less `--gpus`"),
     ],
 )
 def test_a_reason_that_time_alone_does_not_change_comes_with_its_fix(site: Site, reason: str, fix: str) -> None:
@@ -759,6 +775,16 @@ def test_a_reason_that_time_alone_does_not_change_comes_with_its_fix(site: Site,
     said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
     assert said["problem"] == f"Slurm does not start job 1: {reason}."
     assert fix in said["fix"]
+
+
+def test_a_reason_that_ends_with_the_jobs_that_run_keeps_no_other_pilot_from_being_requested(site: Site) -> None:
+    site.slurm.reason, site.api.waiting = "AssocGrpGRESRunMinutes", 1
+    site.look()
+    site.look()
+    assert not (site.home.pilots / "slurm.problem").exists()
+    site.api.waiting = 2
+    site.look()
+    assert site.slurm.submitted == 2
 
 
 def test_a_pilot_that_got_more_gpus_than_asked_for_is_charged_for_all(site: Site) -> None:

@@ -26,6 +26,7 @@ from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.host_lease import instance_of
 from gpuq_workers.launcher import ServiceLauncher
+from gpuq_workers.live_attempt import LiveAttempt
 from gpuq_workers.spool import Spool
 
 from gpuq.adapters.devices import Placement
@@ -336,7 +337,7 @@ class ClonedHosts:
         """Shims are those of this world, and nothing is forced to the disk."""
         with (
             mock.patch.object(residents, "is_alive", self.alive.__contains__),
-            mock.patch.object(residents, "_left_of", lambda _: []),  # noqa: PT008 - a Mock takes longer than a step
+            mock.patch.object(LiveAttempt, "left", lambda _: []),  # noqa: PT008 - a Mock takes longer than a step
             mock.patch("os.fsync", lambda _: None),  # noqa: PT008
         ):
             yield

@@ -19,6 +19,7 @@ from gpuq_workers.deliver import Delivery
 from gpuq_workers.epoch import SeenEpoch
 from gpuq_workers.job_lease import lease_file, renew
 from gpuq_workers.launcher import ServiceLauncher
+from gpuq_workers.live_attempt import LiveAttempt
 from gpuq_workers.shim.lease import LONGEST_GRACE_S, JobLease
 from gpuq_workers.spool import Spool
 
@@ -243,7 +244,7 @@ class LeasedHosts:
         """So many cuts, then peace until both jobs run."""
         with (
             mock.patch.object(residents, "is_alive", self.alive.__contains__),
-            mock.patch.object(residents, "_left_of", lambda _: []),  # noqa: PT008
+            mock.patch.object(LiveAttempt, "left", lambda _: []),  # noqa: PT008
             mock.patch.object(launcher, "send_signal", lambda *_: None),  # noqa: PT008
             mock.patch("os.fsync", lambda _: None),  # noqa: PT008
         ):

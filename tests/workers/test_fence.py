@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuq_workers import attempts, residents, run_job
+from gpuq_workers import attempts, run_job
 from gpuq_workers.attempts import AttemptFolder
+from gpuq_workers.live_attempt import LiveAttempt
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
 
@@ -171,14 +172,14 @@ def test_an_order_followed_while_its_attempt_is_given_up_claims_nothing(
     attempts.make_folder(host.folder.path, attempt_id())
     asyncio.run(host.watch.look())
     host.now += 100
-    sought = residents._left_of
+    sought = LiveAttempt.left
     monkeypatch.setattr(run_job, "make_folder", lambda *_: host.folder)  # it was made, and is locked from now on
 
     def meanwhile(live: Any) -> Any:
         host.launch()
         return sought(live)
 
-    monkeypatch.setattr(residents, "_left_of", meanwhile)
+    monkeypatch.setattr(LiveAttempt, "left", meanwhile)
     assert "gave up" in host.never_ran()
     assert host.record.claims == []
 

@@ -666,6 +666,20 @@ def in_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InUnit:
     return InUnit(Host(tmp_path / "home"), monkeypatch)
 
 
+def test_a_shim_that_hangs_is_killed_once_although_it_takes_long_to_end(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.residents.monotonic = lambda: host.now
+    sent: list[signal.Signals] = []
+    monkeypatch.setattr(residents_module, "send_signal", lambda _, number: sent.append(number) is None)
+    made = host.attempt()
+    made.order("train", grace_s=2, shim=list(process.identify(os.getpid()) or ()))
+    made.stop()
+    for host.now in range(0, 20, 2):
+        host.look()
+    assert sent == [signal.SIGKILL]
+
+
 def test_a_unit_that_ran_and_is_gone_without_an_end_is_lost_at_once(in_unit: InUnit) -> None:
     """As where its user was removed, so that PID 1 cannot run what writes the end. It was taken to be about to start."""
     in_unit.start()

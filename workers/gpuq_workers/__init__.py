@@ -18,6 +18,8 @@ attempts.py             the files of an attempt's folder as types
 ended.py                which attempts are over, so that a start need not open their folders; deletes old folders
 shim_ends.py            notices at once that a shim has ended
 residents.py            turns those files into the events `Started` and `Exited`; ends what a killed shim left
+live_attempt.py         what is known of one attempt until its end is spooled, and which of its processes still run
+failed_starts.py        for how long a host takes no jobs after it could not start one
 exit_classification.py  reclassifies an end by the driver's errors and by who used up the memory
 spool.py, deliver.py    events on disk until the dispatcher has committed them, and their delivery
 measuring/              readings of devices and residents, step counters, foreign load, pauses that measure a slowdown

@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,13 +26,10 @@ import msgspec
 from gpuq.adapters.process import (
     Identity,
     boot_id,
-    descendants,
-    identities,
     is_alive,
     is_stopped,
     send_signal,
     with_environment,
-    with_open_file,
 )
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
@@ -45,9 +43,7 @@ from gpuq_workers.attempts import (
     EndFile,
     Marker,
     OrderFile,
-    PauseRecord,
     StartFile,
-    Unit,
     UnreadableFile,
     ends_asked_for,
     folders_in,
@@ -55,9 +51,10 @@ from gpuq_workers.attempts import (
 )
 from gpuq_workers.ended import EndedAttempts
 from gpuq_workers.exit_classification import HostObservation, classify_exit
+from gpuq_workers.failed_starts import FailedStarts
+from gpuq_workers.live_attempt import LiveAttempt, Unreadable
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
-from gpuq_workers.shim_pool import SHIM
 from gpuq_workers.spool import Spool
 
 log = logging.getLogger("gpuq.residents")
@@ -77,9 +74,6 @@ _SETTLED_S = 1.0
 # A device that its driver did not answer for when a job failed on it takes no new jobs for so long, so that an operator can look
 # at it. Failures that the driver itself reports are handled by the backend.
 _HELD_FOR_S = 600.0
-# What this host could not start, for lack of processes or memory or because the record or PID 1 did not answer, would be ordered
-# again at once. The host takes no jobs for so long, twice as long each time.
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 _UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
 _NO_UNIT = "PID 1 or its bus did not start its unit"
@@ -87,46 +81,6 @@ _UNORDERED = "its order was not carried out: the process that follows orders end
 
 
 T = TypeVar("T")
-
-
-@dataclass
-class _Unreadable:
-    """A file that could not be read: since when, why, and when it is read again."""
-
-    since: float
-    why: str
-    again_at: float
-
-
-@dataclass
-class _Live:
-    folder: AttemptFolder
-    marker: Marker
-    first_seen: float
-    order: OrderFile | None = None
-    start: StartFile | None = None
-    sweep_at: float = 0.0
-    shim_seen_at: float = float("-inf")
-    kill_at: float | None = None
-    hangs_at: float | None = None
-    """When a shim that was ordered to stop, and has not started its job, is taken to hang."""
-    unreadable: dict[str, _Unreadable] = field(default_factory=dict)
-
-    def pauses(self) -> PauseRecord | None:
-        """What its shim has written of its pauses; None where it cannot be read."""
-        with suppress(UnreadableFile):
-            return self.folder.paused()
-        return None
-
-    @property
-    def shim(self) -> Identity | None:
-        """The shim that runs it, or was given it; None before there is one."""
-        return self.start.shim if self.start else self.order.shim if self.order else None
-
-    @property
-    def unit(self) -> Unit | None:
-        """The unit that runs it as its submitter; None if a shim of the worker service does."""
-        return self.order.unit if self.order else None
 
 
 @dataclass
@@ -143,10 +97,8 @@ class Residents:
     monotonic: Callable[[], float] = time.monotonic
     sample: Callable[[], Sample | None] = lambda: None
     _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
-    _live: dict[AttemptId, _Live] = field(default_factory=dict)
-    _unstarted_in_a_row: int = 0
-    _no_starts: NoStarts | None = None
-    _starts_again_at: float = 0.0
+    _live: dict[AttemptId, LiveAttempt] = field(default_factory=dict)
+    _failed_starts: FailedStarts = field(default_factory=FailedStarts)
     _stamp: int = -1
     _stamp_since: float = 0.0
 
@@ -203,7 +155,7 @@ class Residents:
 
     def no_starts(self) -> NoStarts | None:
         """Why this host takes no jobs for now, after the last could not be started."""
-        return self._no_starts if self.monotonic() < self._starts_again_at else None
+        return self._failed_starts.no_starts(self.monotonic())
 
     def _discover(self) -> None:
         stamp, now = self.root.stat().st_mtime_ns, self.monotonic()
@@ -225,14 +177,14 @@ class Residents:
             if marker.exited is not None:
                 self.ended.add(folder.path.name, self._ended_at(folder))
             else:
-                self._live[folder.attempt] = _Live(folder, marker, self.monotonic())
+                self._live[folder.attempt] = LiveAttempt(folder, marker, self.monotonic())
         self._stamp = stamp
         unacknowledged = {tuple(message.body["attempt"]) for message in self.spool.unacknowledged()}
         for folder in ends_asked_for(self.root):
             # What was acknowledged and is asked for all the same was lost on the way. Its folder still has it.
             if folder.path.name in self.ended.names and folder.attempt not in unacknowledged:
                 self.ended.remove(folder.path.name)
-                self._live[folder.attempt] = _Live(folder, Marker(), self.monotonic())
+                self._live[folder.attempt] = LiveAttempt(folder, Marker(), self.monotonic())
 
     def _ended_at(self, folder: AttemptFolder) -> float:
         with suppress(OSError):
@@ -241,7 +193,7 @@ class Residents:
                 return end.at
         return self.clock()  # not known: its folder is kept as if it had ended just now
 
-    async def _look_at(self, live: _Live) -> None:
+    async def _look_at(self, live: LiveAttempt) -> None:
         await self._keep_shim_going(live)
         # The end is read before the start: the shim writes the start first, so after an end it is there if there was one.
         end = self._read(live, "exit.json", live.folder.ended)
@@ -251,7 +203,7 @@ class Residents:
             start = Started(live.folder.attempt, live.start.at, live.start.pid, str(live.folder.log_path))
             live.marker = Marker(started=await self._write(start), exited=None)
             live.folder.mark(live.marker)
-            self._unstarted_in_a_row, self._no_starts, self._starts_again_at = 0, None, 0.0
+            self._failed_starts = FailedStarts()
         if end is not None and live.unit is None and live.shim is not None and is_alive(live.shim):
             # The shim ends right after it has written the end. Until then, this one is the job's own, and it runs on; or the job
             # has removed or renamed its folder, so an order to end it closed a new one.
@@ -268,7 +220,7 @@ class Residents:
         if end is not None:
             await self._spool_end(live, end)
 
-    async def _keep_shim_going(self, live: _Live) -> None:
+    async def _keep_shim_going(self, live: LiveAttempt) -> None:
         """Resume a shim that was stopped, as its job can do: it would keep neither the time limit nor an order to stop. Kill one
         that hangs at the start of its job and cannot obey an order to stop."""
         now = self.monotonic()
@@ -283,12 +235,13 @@ class Residents:
         if now < live.hangs_at or not is_alive(live.shim):
             return
         # A job that runs although its start could not be written down gets the grace that its shim gives it.
-        if not await asyncio.to_thread(with_environment, _marks(live)) and send_signal(live.shim, signal.SIGKILL):
+        if not await asyncio.to_thread(with_environment, live.marks()) and send_signal(live.shim, signal.SIGKILL):
+            live.hangs_at = inf  # it may take long to end, where not even a signal is heeded
             log.warning(
                 "attempt %s: %s, hung before it started the job, and was killed", live.folder.attempt, _SUPERVISOR
             )
 
-    def _read(self, live: _Live, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
+    def _read(self, live: LiveAttempt, name: str, read: Callable[[], T | None], *, at_once: bool = False) -> T | None:
         """What the file holds; None if it is missing, and if it cannot be read, which `live.unreadable` then says.
 
         A file that could not be read is read again after a second, or `at_once`.
@@ -302,12 +255,12 @@ class Residents:
             if known is None:
                 log.warning("attempt %s: %s; it is left alone", live.folder.attempt, error)
             since = now if known is None else known.since
-            live.unreadable[name] = _Unreadable(since, str(error), now + _READ_AGAIN_AFTER_S)
+            live.unreadable[name] = Unreadable(since, str(error), now + _READ_AGAIN_AFTER_S)
             return None
         live.unreadable.pop(name, None)
         return found
 
-    async def _spool_end(self, live: _Live, end: EndFile) -> None:
+    async def _spool_end(self, live: LiveAttempt, end: EndFile) -> None:
         attempt = live.folder.attempt
         seen = self._seen(live)
         # The sample was read first: this waits for the sampler, and a sample taken meanwhile shows nothing of the attempt.
@@ -316,7 +269,9 @@ class Residents:
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
         elif end.ending is Ending.NEVER_STARTED and not live.folder.was_stopped():
-            self._wait_before_next(live, end.reason)
+            wait_s = self._failed_starts.add(end.reason, self.clock(), self.monotonic())
+            if wait_s is not None:
+                log.warning("after attempt %s this host takes no new job for %g s: %s", attempt, wait_s, end.reason)
         at = end.ended_at(live.start)
         ending, reason, cause = settled.ending, settled.reason, settled.memory_cause
         seq = await self._write(Exited(attempt, at, ending, end.exit_code, reason, measurement, cause, self.instance))
@@ -324,7 +279,7 @@ class Residents:
         self.ended.add(live.folder.path.name, end.at)
         live.folder.mark(Marker(started=live.marker.started, exited=seq))
 
-    def _seen(self, live: _Live) -> HostObservation | None:
+    def _seen(self, live: LiveAttempt) -> HostObservation | None:
         """The latest sample, and what was promised to the attempt and its partners."""
         sample = self.sample()
         if sample is None or live.order is None:
@@ -345,18 +300,6 @@ class Residents:
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
-    def _wait_before_next(self, live: _Live, reason: str) -> None:
-        """Let this host take no job for a while."""
-        if self.no_starts() is not None:
-            return  # it was started before the dispatcher had heard of the wait
-        pause_s = min(_FIRST_WAIT_S * 2.0**self._unstarted_in_a_row, _LONGEST_WAIT_S)
-        self._unstarted_in_a_row = min(self._unstarted_in_a_row + 1, 10)
-        log.warning("after attempt %s this host takes no new job for %g s: %s", live.folder.attempt, pause_s, reason)
-        now = self.clock()
-        since = now if self._no_starts is None else self._no_starts.since_at
-        self._no_starts = NoStarts(reason, since, now + pause_s)
-        self._starts_again_at = self.monotonic() + pause_s
-
     async def _write(self, event: Started | Exited) -> int:
         seq = await self.spool.write(event)
         log.info("attempt %s: %s, spooled as %s", event.attempt, type(event).__name__, seq)
@@ -364,7 +307,7 @@ class Residents:
 
     # --- attempts without a shim ---
 
-    async def _end_if_abandoned(self, live: _Live) -> EndFile | None:
+    async def _end_if_abandoned(self, live: LiveAttempt) -> EndFile | None:
         """The end of an attempt that no process is left to end, once it is written."""
         if self._has_supervisor(live):
             return None
@@ -374,7 +317,7 @@ class Residents:
         with live.folder.locked() as is_ours:
             return await self._sweep(live) if is_ours and await self._is_abandoned(live) else None
 
-    def _has_supervisor(self, live: _Live) -> bool:
+    def _has_supervisor(self, live: LiveAttempt) -> bool:
         """Whether its shim or its unit runs, or may still be about to start."""
         age_s = self.monotonic() - live.first_seen
         if live.unit is not None:
@@ -384,7 +327,7 @@ class Residents:
             return self._has_unit(live) or age_s < _UNORDERED_FOR_S
         return is_alive(live.shim)
 
-    async def _is_abandoned(self, live: _Live) -> bool:
+    async def _is_abandoned(self, live: LiveAttempt) -> bool:
         """Whether no process is left that will write the end, as far as the files can be read."""
         now = self.monotonic()
         # The end, and in a folder that was just unlocked the order, may have been written since they were read above.
@@ -398,33 +341,33 @@ class Residents:
             return False
         if live.shim is not None or not unknown:
             return True
-        left = await asyncio.to_thread(_left_of, live)
+        left = await asyncio.to_thread(live.left)
         if left:
             for file in unknown:
                 file.since = now
         return not left
 
-    def _has_unit(self, live: _Live) -> bool:
+    def _has_unit(self, live: LiveAttempt) -> bool:
         """Whether its unit runs, also where its folder was removed and the one that was made again has no order."""
         if live.order is None and self.in_units:
             return units.is_active(launch.unit_name(*live.folder.attempt))
         return live.unit is not None and units.is_active(live.unit.name)
 
-    async def _runs_on(self, live: _Live) -> bool:
+    async def _runs_on(self, live: LiveAttempt) -> bool:
         """Whether anything is left of an attempt that has an end and no shim, and has started or was closed by an order: that
         found no folder, which may have been removed while the attempt ran."""
         if live.kill_at is not None:
             return True
-        return (live.start is not None or live.order is None) and bool(await asyncio.to_thread(_left_of, live))
+        return (live.start is not None or live.order is None) and bool(await asyncio.to_thread(live.left))
 
-    async def _sweep(self, live: _Live) -> EndFile | None:
+    async def _sweep(self, live: LiveAttempt) -> EndFile | None:
         """End what is left of an attempt without a shim, by SIGTERM first; once nothing is left, write down its end."""
         now = self.monotonic()
         if now < live.sweep_at:
             return None
         live.sweep_at = now + _SWEEP_EVERY_S
         # In a thread: it reads all of /proc, and a control daemon of MPS may take seconds to answer.
-        left = await asyncio.to_thread(_left_of, live)
+        left = await asyncio.to_thread(live.left)
         if left and live.shim is None and now - live.first_seen < _UNORDERED_FOR_S:
             return None  # its folder was removed: its shim, if it has one, writes its files again, and then ends it
         if left:
@@ -449,7 +392,7 @@ class Residents:
         live.unreadable.clear()
         return self._read(live, "exit.json", live.folder.ended)
 
-    def _press(self, live: _Live, left: list[Identity], now: float) -> None:
+    def _press(self, live: LiveAttempt, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:
             mps.disconnect(live.order.env if live.order else {}, [one.pid for one in left])
         if live.kill_at is None:
@@ -471,34 +414,3 @@ def _believed(start: StartFile | None, order: OrderFile | None, end: EndFile | N
         return None
     at = min(max(start.at, order.unit.at), order.unit.at + _UNIT_STARTS_WITHIN_S)
     return msgspec.structs.replace(start, at=at)
-
-
-def _marks(live: _Live) -> dict[str, str]:
-    """What the environment of each process of an attempt has."""
-    attempt = live.folder.attempt
-    return {
-        "GPUQ_JOB_ID": str(attempt.job),
-        "GPUQ_ATTEMPT": str(attempt.number),
-        # Only this one differs between two gpuq on one machine.
-        "GPUQ_PROGRESS": str(live.folder.path / "progress"),
-    }
-
-
-def _left_of(live: _Live) -> list[Identity]:
-    """What still runs of an attempt: the processes with its environment, and all below them.
-
-    Nothing of one in a unit: PID 1 ends that, and its `started.json` could name any process, one of ours too.
-    """
-    if live.unit is not None:
-        return []
-    found = set(with_environment(_marks(live)))
-    if live.start is not None:
-        found.add(Identity(live.start.boot_id, live.start.pid, live.start.start_ticks))
-    elif live.shim is not None:
-        # What the shim forked for the job has the shim's environment and open files until the job's program is loaded, for as
-        # long as a file system does not answer. Left alone, it would become the job after that.
-        found.update(with_open_file(live.folder.path / "exit.json.new", str(SHIM)))
-    for one in list(found):
-        if is_alive(one):
-            found.update(identities(descendants(one.pid)))
-    return [one for one in found if is_alive(one)]

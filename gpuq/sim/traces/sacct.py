@@ -93,7 +93,7 @@ def read(path: Path, most_devices: int) -> tuple[ImportedTrace, int]:
     # A wider one is not played, so it says nothing of how many GPUs the others need.
     played = [job for job in jobs if job.devices <= most_devices]
     average = ceil(sum(job.work_s for job in played) / span_s)
-    return imported(path.name, jobs, notes), max(average, *(job.devices for job in played), 1, 1)
+    return imported(path.name, jobs, notes), max(average, *(job.devices for job in played), 1)
 
 
 def _job(row: Row, steps: Sequence[Row], left_out: _LeftOut) -> tuple[float, TraceJob] | None:
@@ -172,6 +172,8 @@ def _gpus(tres: str) -> int:
 def _moment(text: str) -> float | None:
     """In Unix seconds, as which Slurm also writes it where SLURM_TIME_FORMAT is `%s`; None for `Unknown` and other words."""
     try:
-        return float(text) if text.isdecimal() else datetime.fromisoformat(text).timestamp()
-    except ValueError:
+        at = float(text) if text.isdecimal() else datetime.fromisoformat(text).timestamp()
+        datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError):  # no time, or one of no calendar
         return None
+    return at

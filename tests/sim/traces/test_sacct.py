@@ -115,8 +115,9 @@ def test_what_cannot_be_read_of_some_jobs_keeps_no_other_from_being_played(writt
 
 
 def test_times_in_seconds_are_read_too(written: Write) -> None:
-    trace, _ = read(written(row("7").replace("2026-11-02T10:00:00", "1790000000")))
-    assert trace.jobs[0].submit_s == 1790000000.0
+    moments = {"7": "1790000000", "8": "99999999999999"}  # the other is of no calendar
+    trace, _ = read(written(*(row(job).replace("2026-11-02T10:00:00", at) for job, at in moments.items())))
+    assert [job.submit_s for job in trace.jobs] == [1790000000.0]
 
 
 def test_a_job_whose_clock_was_wrong_is_not_played(written: Write) -> None:
