@@ -20,7 +20,6 @@ ELSEWHERE = {
     # The contract's tests run on it and on the databases.
     "gpuq/adapters/store/contract.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/lists.py": "tests/adapters/store/test_sql.py",
-    "gpuq/adapters/store/memory.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/to_core.py": "tests/adapters/store/test_sql.py",

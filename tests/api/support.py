@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, DeviceMark, Entry, JobRow, MarkKind, Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.api.models import ExplainedForecast
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
@@ -24,6 +23,7 @@ from gpuq.messages.job_record import JobRecord, QueuedRecord
 from gpuq.messages.live import LiveView
 from gpuq.messages.outcome import AttemptOutcome, PairSlowdown
 from gpuq.messages.submission import Submission
+from tests.support.memory_store import MemoryStore
 
 GIB = 2**30
 

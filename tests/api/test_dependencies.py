@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gpuq.adapters.store.contract import Selection
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.api import dependencies
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, NotFound, NotPermitted
 from gpuq.messages.submission import Submission
+from tests.support.memory_store import MemoryStore
 
 
 class Jobs(MemoryStore):

@@ -13,7 +13,6 @@ from typing import Any
 
 from gpuq.adapters.redis.stream import MemoryStream
 from gpuq.adapters.store.contract import Entry, Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
@@ -34,6 +33,7 @@ from gpuq.messages.submission import Submission
 from gpuq.messages.wire import Acknowledgement, HostKeys, Message, genuine, verify
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
+from tests.support.memory_store import MemoryStore
 from tests.support.nouns import GIB
 from tests.support.orders import MemoryOrderSender
 from tests.support.world import KEY, World

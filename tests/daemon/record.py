@@ -9,12 +9,12 @@ import msgspec
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow, Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.home import Home
 from gpuq.settings import Learning, Settings
 from tests.learn.world import GIB
+from tests.support.memory_store import MemoryStore
 from tests.support.sqlite_record import make_record
 
 GPU = Device(id=DeviceId("h/0"), host=HostId("h"), backend="nvml", type="GPU", total_memory=80 * GIB)

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from gpuq import keys
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId, Host, HostId
 from gpuq.core.state.job import JobId, KindId
@@ -19,6 +18,7 @@ from gpuq.messages import launch, wire
 from gpuq.messages.job_record import JobRecord
 from gpuq.messages.submission import Submission, command_of
 from tests.support.broker import KEY, NOW
+from tests.support.memory_store import MemoryStore
 from tests.support.nouns import GIB, a_job
 from tests.support.orders import MemoryOrderSender
 

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from gpuq.adapters.store.contract import Selection
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported
@@ -18,6 +17,7 @@ from gpuq.daemon.inbox import EventInbox, ended_among
 from gpuq.home import host_key
 from gpuq.messages import wire
 from gpuq.messages.codec import plain, to_plain
+from tests.support.memory_store import MemoryStore
 from tests.support.nouns import a_start, an_exit
 
 MASTER = "the dispatcher's key"

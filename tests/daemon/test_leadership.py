@@ -11,13 +11,13 @@ import pytest
 from msgspec import structs
 
 from gpuq.adapters.store.contract import Commit
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.attempt import AttemptId
 from gpuq.daemon.leadership import LEASE_S, RENEW_S, holder_name, renew_during, stand_by
 from gpuq.errors import Conflict, Unreachable
 from gpuq.messages.live import decode
 from gpuq.messages.wire import Acknowledgement, HostReport, genuine, seal, verify
 from tests.daemon.harness import Harness, run_here
+from tests.support.memory_store import MemoryStore
 from tests.support.nouns import a_device
 from tests.support.world import World
 

@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from gpuq.adapters.store.contract import Commit, Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.errors import Conflict, Unreachable
@@ -18,6 +17,7 @@ from gpuq.messages.live import decode
 from gpuq.messages.wire import CommitMark, HostKeys, HostReport, ReportNumber, seal
 from tests.adapters.store.samples import an_entry
 from tests.daemon.harness import Harness
+from tests.support.memory_store import MemoryStore
 from tests.support.nouns import a_device
 from tests.support.world import World
 

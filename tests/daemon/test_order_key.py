@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpuq.adapters.store.contract import Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.daemon.leadership import Lease
 from gpuq.daemon.order_key import order_key, record_key
 from gpuq.errors import BadSettings
 from gpuq.home import Home
+from tests.support.memory_store import MemoryStore
 
 
 def a_home(folder: Path) -> Home:

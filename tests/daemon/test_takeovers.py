@@ -20,7 +20,6 @@ from sqlalchemy import event
 from gpuq.adapters.redis.stream import MemoryServer, MemoryStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Commit, Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.adapters.store.sql import SqlStore
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.daemon.journal import replay
@@ -32,6 +31,7 @@ from gpuq.policies.guard import guard
 from gpuq.settings import Scheduling
 from tests.adapters.store.samples import a_record
 from tests.daemon.harness import Harness
+from tests.support.memory_store import MemoryStore
 from tests.support.nouns import a_device
 from tests.support.orders import MemoryOrderSender
 from tests.support.sqlite_record import make_record

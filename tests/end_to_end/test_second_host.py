@@ -108,8 +108,10 @@ def test_devices_reserved_for_a_user_take_no_jobs_of_others(site: Site, second: 
         done = forked.gpuq(*words, env=site.env, cwd=site.home)
         return done.returncode, (done.stdout or done.stderr).decode()
 
-    code, said = gpuq("reserve", "--device", "node2:cpu0", "--for", "daemon", "--to", "now+1hour")
-    assert (code, "Reservation 1 for daemon: node2:cpu0" in said) == (0, True), said
+    # The API knows a new host's devices after two seconds at most.
+    reserve = "reserve", "--device", "node2:cpu0", "--for", "daemon", "--to", "now+1hour"
+    said = wait_for(lambda: (answer := gpuq(*reserve))[0] == 0 and answer[1], 10)
+    assert "Reservation 1 for daemon: node2:cpu0" in said
     code, said = gpuq("reserve", "-w", "node2", "--from", "now+10min", "--to", "now+2hours")
     assert (code, "node2:cpu0 by daemon from" in said) == (6, True), said
     assert "daemon  now" in gpuq("reservations")[1]

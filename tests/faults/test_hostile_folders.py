@@ -29,7 +29,7 @@ from tests.workers.twins import attempt_id
 SERVICE = """
 import asyncio, json, sys, time
 from pathlib import Path
-from gpuq.adapters.store.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from gpuq.home import Home, key_of_this_host
 from gpuq.messages import wire
 from gpuq.settings import Devices, Settings, Worker

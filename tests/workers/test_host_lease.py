@@ -12,10 +12,10 @@ from gpuq_workers import host_lease
 from gpuq_workers.host_lease import HostLease, instance_of
 
 from gpuq.adapters.store.contract import LEASE_S, Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.device import NoStarts
 from gpuq.errors import Conflict, Failure, Unreachable
 from gpuq.home import Home
+from tests.support.memory_store import MemoryStore
 
 
 class Time:

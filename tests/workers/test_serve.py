@@ -285,7 +285,7 @@ from pathlib import Path
 from tests.workers.twins import Inbox, StillSampler
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
-from gpuq.adapters.store.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 from gpuq_workers.host_lease import HostLease
 from gpuq_workers.serve import WorkerService, serve
 worker = Worker(host='alpha', grace_s=0.3, sample_every_s=0.05)

@@ -4,9 +4,9 @@ contract.py  what the store promises, and the rows it returns
 sql.py       the calls                                     submit.py    submissions and requests
 schema.py    the tables                                    cycle.py     what one cycle of the dispatcher writes
 rows.py      values to columns and back                    journal.py   the journal
-database.py  connections and transactions                  memory.py    the store in the memory of one process
-faults.py    a driver's error as one with a fix            revision.py  whether the schema fits
-clock.py     the database's clock                          claims.py    the fenced start, and the lease of a host's name
+database.py  connections and transactions                  revision.py  whether the schema fits
+faults.py    a driver's error as one with a fix            claims.py    the fenced start, and the lease of a host's name
+clock.py     the database's clock                          lists.py     jobs and arrays by conditions and patterns
 joined.py    hosts that joined, or were invited to         array_records.py  what tasks of an array have in common
 leadership.py  the lease of the leading dispatcher, and the fence of its commits
 suspension.py  a bound for the locks of a client that is suspended

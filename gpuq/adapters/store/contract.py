@@ -1,5 +1,4 @@
-"""The interface of the record, and the rows that it gives. `sql.py` implements it on SQLite and on PostgreSQL, `memory.py` in
-the memory of one process.
+"""The interface of the record, and the rows that it gives. `sql.py` implements it on SQLite and on PostgreSQL.
 
 All calls block; daemons call them from a thread of their own. Each call is one transaction. Times are Unix seconds, memory is
 bytes, and what is unknown is None.

@@ -13,10 +13,10 @@ import pytest
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.store.schema import metadata
 from tests.adapters.store.postgresql import Server, why_not
+from tests.support.memory_store import MemoryStore
 from tests.support.sqlite_record import make_record
 
 DATABASES = ["sqlite", "postgresql"]

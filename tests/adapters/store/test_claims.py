@@ -12,12 +12,12 @@ import pytest
 
 from gpuq.adapters.store import claims
 from gpuq.adapters.store.contract import LEASE_S, Claim, Commit, Store
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobState
 from gpuq.messages.codec import decoded
 from tests.adapters.store.samples import a_change, a_record, an_attempt, an_end, an_entry, launched
+from tests.support.memory_store import MemoryStore
 
 
 def test_a_claim_returns_the_launch_spec(store: Store) -> None:

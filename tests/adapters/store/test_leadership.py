@@ -13,11 +13,11 @@ from sqlalchemy import event, select, update
 
 from gpuq.adapters.store.contract import Commit, Store
 from gpuq.adapters.store.leadership import release, renew, take
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.adapters.store.schema import leadership
 from gpuq.adapters.store.sql import SqlStore
 from gpuq.errors import Conflict, Unreachable
 from tests.adapters.store.samples import a_change, a_record, an_entry, launched
+from tests.support.memory_store import MemoryStore
 
 LONG_S = 3600.0
 EXPIRED = -1.0

@@ -22,12 +22,12 @@ from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.redis import host_mail
 from gpuq.adapters.redis.link import async_client
 from gpuq.adapters.redis.stream import RedisStream
-from gpuq.adapters.store.memory import MemoryStore
 from gpuq.api.hosts import joining
 from gpuq.api.hosts.calls import HostContext
 from gpuq.api.hosts.listener import CONTEXT, make_app, run_blocking, runner_of, tls_context
 from gpuq.api.hosts.tls_site import TlsSite
 from gpuq.home import Home
+from tests.support.memory_store import MemoryStore
 from tests.support.redis import ThrowawayRedis, redis_server
 
 __all__ = ["redis_server"]

@@ -406,7 +406,12 @@ def test_where_the_home_is_removed_the_shim_ends_with_its_job(attempt: Attempt) 
     attempt.order("sleep", "600").start()
     started = attempt.started()
     assert attempt.shim is not None
-    shutil.rmtree(attempt.folder.parent)
+
+    def is_removed() -> bool:
+        shutil.rmtree(attempt.folder.parent, ignore_errors=True)  # the shim may write into it meanwhile
+        return not attempt.folder.parent.exists()
+
+    wait_for(is_removed)
     os.kill(started["pid"], signal.SIGKILL)
     assert attempt.shim.wait(60) is not None
 

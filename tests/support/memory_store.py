@@ -1,4 +1,4 @@
-"""The record in this process's memory, for tests and for tools whose data need not outlive them.
+"""The record in this process's memory, for tests.
 
 It keeps every promise of `contract.py` except durability, and tests/adapters/store runs the same tests on it as on SQLite and
 PostgreSQL. What SQL stores as JSON passes through JSON here too: what is read back has the same types (lists, not tuples),
