@@ -84,6 +84,17 @@ def ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ids of these ranges, each from a first to a last one, in as few ranges as there can be, in ascending order."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(set(ranges)):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+
+
 def placeholders(words: Iterable[str]) -> set[str]:
     """The names of the placeholders in these words."""
     return {match[2] for word in words for match in _PLACEHOLDER.finditer(word) if not match[1]}

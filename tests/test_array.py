@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from gpuq.array import check_placeholders, filled, numbers, placeholders, ranges, text_of
+from gpuq.array import check_placeholders, filled, merged, numbers, placeholders, ranges, text_of
 from gpuq.errors import BadInput
 from gpuq.messages.submission import ArrayTasks
 
@@ -76,3 +76,12 @@ def test_many_long_arrays_take_no_memory_for_their_numbers() -> None:
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert held < 5 * 2**20, f"{len(arrays)} arrays hold {held:,} bytes"
+
+
+def test_ranges_are_joined_where_they_meet() -> None:
+    assert merged([(5, 9), (1, 3), (4, 4), (6, 7), (20, 30), (25, 40), (1, 3), (42, 42)]) == [
+        (1, 9),
+        (20, 40),
+        (42, 42),
+    ]
+    assert merged([]) == []

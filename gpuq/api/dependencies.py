@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from gpuq.adapters.store.contract import ArrayRow, Selection, Store
-from gpuq.array import text_of
-from gpuq.core.state.dependency import Dependency, left_of, spans
+from gpuq.array import merged, text_of
+from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.errors import Conflict, NotFound, NotPermitted
 from gpuq.messages import dependency
@@ -135,7 +135,7 @@ class _Known:
 
 
 def _check(store: Store, waits: Mapping[str, Waits], owner: str | None) -> None:
-    named = Selection(ids=tuple(spans((_first(one), one.jobs[-1]) for one in waits.values())))
+    named = Selection(ids=tuple(merged((_first(one), one.jobs[-1]) for one in waits.values())))
     states = store.select(named)
     there = _Known(sorted(states))
     shown = there if owner is None else _Known(sorted(store.select(replace(named, owner=owner))))

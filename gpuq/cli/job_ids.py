@@ -49,13 +49,7 @@ class Jobs:
     @property
     def merged(self) -> list[int | list[int]]:
         """The same ids in ascending order and as few items as there can be: single ids, and ranges, as the API takes them."""
-        found: list[list[int]] = []
-        for first, last in sorted(self.ranges):
-            if found and first <= found[-1][1] + 1:
-                found[-1][1] = max(last, found[-1][1])
-            else:
-                found.append([first, last])
-        return [first if first == last else [first, last] for first, last in found]
+        return [first if first == last else [first, last] for first, last in array.merged(self.ranges)]
 
     @property
     def single_ids(self) -> list[int]:

@@ -17,10 +17,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gpuq.adapters.store.contract import Request, Selection, Store
+from gpuq.array import merged
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking
-from gpuq.core.state.dependency import Dependency, left_of, spans
+from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.device import HostId
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.events import (
@@ -248,7 +249,7 @@ def ended_among(store: Store, dependencies: Collection[Dependency]) -> dict[int,
     if not dependencies:
         return {}
     # Each task of an array may wait for one of another: these are a range again.
-    ranges = spans((dependency.first, dependency.last) for dependency in dependencies)
+    ranges = merged((dependency.first, dependency.last) for dependency in dependencies)
     return {job: state for job, state in store.select(Selection(ids=tuple(ranges))).items() if state in ENDED}
 
 

@@ -182,16 +182,14 @@ def edited_fields(asked: Asked, edit: JobEdit) -> Asked:
 
 def task_record(of: JobRecord, first: JobId, place: int) -> JobRecord:
     """The record of one task of the array `of`, whose jobs are numbered from `first` on; `place` counts its tasks from 0."""
-    submission, wanted = of.submission, of.submission.array
-    assert wanted is not None, f"job {first} is no array"
-    task = _task(wanted, first, place)
+    submission, task = of.submission, _task(of, first, place)
     kind, signature, features = _described(of, place)
     return msgspec.structs.replace(
         of,
         submission=msgspec.structs.replace(
             submission,
             array=None,
-            env={**submission.env, **task.params, **_variables(submission.env, wanted, task)},
+            env={**submission.env, **task.params, **_variables(submission.env, _array_of(of, first), task)},
             **_filled(submission, _values(task), place),
         ),
         kind=kind,
@@ -205,21 +203,17 @@ def task_record(of: JobRecord, first: JobId, place: int) -> JobRecord:
 
 def task_name(of: JobRecord, first: JobId, place: int) -> str | None:
     """The name in `task_record` of the same, without the rest of it."""
-    name, wanted = of.submission.name, of.submission.array
-    assert wanted is not None, f"job {first} is no array"
-    return None if name is None else array.filled(name, _values(_task(wanted, first, place)))
+    name = of.submission.name
+    return None if name is None else array.filled(name, _values(_task(of, first, place)))
 
 
 def task_kind(of: JobRecord, place: int) -> str:
     """The kind in `task_record` of the same, without the rest of it."""
-    number = of.variant_of[place] if of.variant_of else 0
-    return of.variants[number - 1].kind if number else of.kind
+    return (_variant(of, place) or of).kind
 
 
 def queued_task(of: JobRecord, first: JobId, place: int) -> QueuedRecord:
     """What the dispatcher needs of one task of the array `of`, as `task_record`."""
-    wanted = of.submission.array
-    assert wanted is not None, f"job {first} is no array"
     kind, signature, features = _described(of, place)
     return QueuedRecord(
         submission=of.queued,
@@ -228,15 +222,13 @@ def queued_task(of: JobRecord, first: JobId, place: int) -> QueuedRecord:
         signature=signature,
         features=features,
         submitted_at=of.submitted_at,
-        task=_task(wanted, first, place),
+        task=_task(of, first, place),
     )
 
 
 def listed_task(of: JobRecord, first: JobId, place: int) -> ListedRecord:
     """What lists need of one task of the array `of`, as `task_record`."""
-    listed, wanted = of.listed, of.submission.array
-    assert wanted is not None, f"job {first} is no array"
-    task = _task(wanted, first, place)
+    listed, task = of.listed, _task(of, first, place)
     kind, signature, features = _described(of, place)
     return msgspec.structs.replace(
         listed,
@@ -257,7 +249,14 @@ def _filled(submission: Submission, values: Mapping[str, str], place: int) -> di
     }
 
 
-def _task(wanted: ArrayTasks, first: JobId, place: int) -> TaskOfArray:
+def _array_of(of: JobRecord, first: JobId) -> ArrayTasks:
+    wanted = of.submission.array
+    assert wanted is not None, f"job {first} is no array"
+    return wanted
+
+
+def _task(of: JobRecord, first: JobId, place: int) -> TaskOfArray:
+    wanted = _array_of(of, first)
     params = {name: values[place] for name, values in wanted.params.items()}
     return TaskOfArray(array=first, number=wanted.numbers[place], at_once=wanted.at_once, params=params)
 
@@ -267,12 +266,17 @@ def _values(task: TaskOfArray) -> dict[str, str]:
     return {**task.params, array.TASK: str(task.number)}
 
 
+def _variant(of: JobRecord, place: int) -> TaskVariant | None:
+    """What describes a task otherwise than the array; None for one that is described as it is."""
+    number = of.variant_of[place] if of.variant_of else 0
+    return of.variants[number - 1] if number else None
+
+
 def _described(of: JobRecord, place: int) -> tuple[str, str, dict[str, Any]]:
     """(kind, signature, features) of a task."""
-    number = of.variant_of[place] if of.variant_of else 0
-    if number == 0:
+    variant = _variant(of, place)
+    if variant is None:
         return of.kind, of.signature, of.features
-    variant = of.variants[number - 1]
     features = {**of.features, **variant.features}
     values = {**(of.features.get("values") or {}), **(variant.features.get("values") or {})}
     if "values" in of.features:

@@ -45,12 +45,12 @@ def hints(
     """What `script`, called with `words` and the variables `env` in `cwd`, says of its job, and what `files` and the launchers
     `around` it say. None for nothing. Never raises."""
     try:
-        return _read(script, words, cwd, files, env, around)
+        return _said_by(_read(script, words, cwd, files, env, around), cwd, env, around)
     except Exception:  # noqa: BLE001 - a script may be anything, and a hint is never worth a submission
         return None
 
 
-class _Read(NamedTuple):
+class _Program(NamedTuple):
     """A program and its command, with the configuration files that either of them names."""
 
     surveys: Sequence[Survey]
@@ -67,14 +67,14 @@ class _Read(NamedTuple):
     files: Sequence[ConfigFile]
 
 
-def _files(
+def _read(
     script: Path | None,
     given: Sequence[str],
     cwd: Path,
     files: Sequence[Path],
     env: Mapping[str, str],
     around: Sequence[str],
-) -> _Read:
+) -> _Program:
     programs = (*files,) if script is None else (script, *files)
     known, surveys, code, numbers = _surveys(programs, cwd)
     words = given
@@ -94,23 +94,17 @@ def _files(
     words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
     modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
     if further := set(modules).difference(programs, (path for path, _ in known)):
-        return _files(script, given, cwd, (*files, *sorted(further)), env, around)
-    return _Read(surveys, declared, code, numbers, words, own, named, read_files)
+        return _read(script, given, cwd, (*files, *sorted(further)), env, around)
+    return _Program(surveys, declared, code, numbers, words, own, named, read_files)
 
 
 def _options(words: Sequence[str], declared: Declared) -> dict[str, str | None]:
     return {name: value for name, value in pairs(words, declared.switches) if name is not None}
 
 
-def _read(
-    script: Path | None,
-    given: Sequence[str],
-    cwd: Path,
-    files: Sequence[Path],
-    env: Mapping[str, str],
-    around: Sequence[str],
-) -> dict[str, Any] | None:
-    surveys, declared, code, numbers, words, own, named, read_files = _files(script, given, cwd, files, env, around)
+def _said_by(program: _Program, cwd: Path, env: Mapping[str, str], around: Sequence[str]) -> dict[str, Any] | None:
+    """The hints; `around`: what its launchers are given."""
+    surveys, declared, code, numbers, words, own, named, read_files = program
     all_words = (*around, *words)
     all_options = _options(all_words, declared)
     in_files = configured(read_files)

@@ -51,34 +51,30 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_WAITS = Waits()
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as the record has it. `verdict` is a plain Verdict; `record` is what was submitted, with what was changed since."""
+class JobStateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one job. `verdict` is a plain Verdict."""
 
     id: JobId
+    state: JobState
+    state_since: float
+    attempt: int
+    alone: bool
+    cancel_requested: bool
+    verdict: dict[str, Any] | None
+    reason: str | None
+    waits: Waits = NO_WAITS
+
+
+class JobRow(JobStateRow, frozen=True, kw_only=True):
+    """One job as the record has it. `record` is what was submitted, with what was changed since."""
+
     record: JobRecord
-    state: JobState
-    state_since: float
-    attempt: int
-    alone: bool
-    cancel_requested: bool
-    verdict: dict[str, Any] | None
-    reason: str | None
-    waits: Waits = NO_WAITS
 
 
-class LineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as lists show it; the fields are as in `JobRow`."""
+class LineRow(JobStateRow, frozen=True, kw_only=True):
+    """One job as lists show it."""
 
-    id: JobId
     record: ListedRecord
-    state: JobState
-    state_since: float
-    attempt: int
-    alone: bool
-    cancel_requested: bool
-    verdict: dict[str, Any] | None
-    reason: str | None
-    waits: Waits = NO_WAITS
 
 
 class JobLabel(NamedTuple):

@@ -292,5 +292,5 @@ def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[Column
         return
     # A range may end beyond 64 bits, which the database would reject; one without any id selects nothing.
     valid = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
-    for start in range(0, len(valid), _RANGES):
-        yield [or_(*(between(jobs.c.id, first, last) for first, last in valid[start : start + _RANGES]))]
+    for some in cycle.chunks(valid, _RANGES):
+        yield [or_(*(between(jobs.c.id, first, last) for first, last in some))]

@@ -178,37 +178,26 @@ def arrays_of(rows: Iterable[Row[Any]]) -> set[JobId]:
 
 def job_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> JobRow:
     """A job from its JOB_COLUMNS; `arrays` has the record of its array."""
-    job, state, since, attempt, alone, cancel_requested, verdict, reason, waits, array, edits, record = row
+    job, *state, array, edits, record = row
     submitted = record_of(job, record) if array is None else task_record(arrays[array], array, job - array)
-    return JobRow(
-        id=job,
-        record=_edited(submitted, edits),
-        state=JobState(state),
-        state_since=since,
-        attempt=attempt,
-        alone=alone,
-        cancel_requested=cancel_requested,
-        verdict=from_optional_json(verdict),
-        reason=reason,
-        waits=_waits_of(waits),
-    )
+    return JobRow(id=job, record=_edited(submitted, edits), **_state_of(state))
 
 
 def line_row(row: Sequence[Any], arrays: Mapping[JobId, JobRecord]) -> LineRow:
     """A job as lists show it, from its LINE_COLUMNS; `arrays` has the record of its array."""
-    job, state, since, attempt, alone, cancel_requested, verdict, reason, waits, array, edits, line = row
-    return LineRow(
-        id=job,
-        record=_edited(listed_record(job, line, array, arrays), edits),
-        state=JobState(state),
-        state_since=since,
-        attempt=attempt,
-        alone=alone,
-        cancel_requested=cancel_requested,
-        verdict=from_optional_json(verdict),
-        reason=reason,
-        waits=_waits_of(waits),
-    )
+    job, *state, array, edits, line = row
+    return LineRow(id=job, record=_edited(listed_record(job, line, array, arrays), edits), **_state_of(state))
+
+
+def _state_of(columns: Sequence[Any]) -> dict[str, Any]:
+    """The fields that the columns JOB_STATE are."""
+    fields = dict(zip(JOB_STATE, columns, strict=True))
+    return {
+        **fields,
+        "state": JobState(fields["state"]),
+        "verdict": from_optional_json(fields["verdict"]),
+        "waits": _waits_of(fields["waits"]),
+    }
 
 
 def listed_record(job: JobId, line: str | None, array: JobId | None, arrays: Mapping[JobId, JobRecord]) -> ListedRecord:

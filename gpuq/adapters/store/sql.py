@@ -10,13 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from msgspec import structs
-from sqlalchemy import (
-    Select,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Select, func, insert, select, update
 
 from gpuq.adapters.store import (
     array_records,
@@ -113,7 +107,7 @@ _RUNS = (
     .outerjoin(job_records, job_records.c.job == attempts.c.job)
     .where(attempts.c.started_at.is_not(None))
 )
-_NOT_ENDED = [state for state in JobState if state not in ENDED]
+_NOT_ENDED = sorted(state for state in JobState if state not in ENDED)
 # A newer gpuq may have written others.
 _KINDS = [kind.value for kind in MarkKind]
 T = TypeVar("T")
@@ -198,12 +192,11 @@ class SqlStore(Store):
 
     def count_unended(self) -> dict[tuple[str, str | None, JobState], int]:
         columns = (jobs.c.owner, jobs.c.project, jobs.c.state)
-        unended = sorted(state.value for state in JobState if state not in ENDED)
-        query = select(*columns, func.count()).where(jobs.c.state.in_(unended)).group_by(*columns)
+        query = select(*columns, func.count()).where(jobs.c.state.in_(_NOT_ENDED)).group_by(*columns)
         return {(owner, project, JobState(state)): count for owner, project, state, count in self._rows(query)}
 
     def record_bytes(self, owner: str) -> int:
-        unended = jobs.c.state.in_(sorted(state.value for state in JobState if state not in ENDED))
+        unended = jobs.c.state.in_(_NOT_ENDED)
         of_jobs = (
             select(func.sum(func.length(job_records.c.record)))
             .join(jobs, jobs.c.id == job_records.c.job)

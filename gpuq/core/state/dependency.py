@@ -62,17 +62,6 @@ class Dependency:
         return None if is_last and left.type is not DependencyType.FAIL else left
 
 
-def spans(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The jobs of these ranges, each from a first to a last one, in as few ranges as there can be, in ascending order."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(set(ranges)):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
-        else:
-            found.append((first, last))
-    return found
-
-
 def left_of(after: Iterable[Dependency], ended: Mapping[int, JobState]) -> tuple[Dependency, ...]:
     """What is left of these dependencies when those of their jobs that are in `ended` have ended so."""
     left = (_left_of_one(dependency, ended) for dependency in after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.core.state.dependency import Dependency, left_of, spans
+from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.states import JobState
 
 COMPLETED, FAILED, CANCELLED = JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED
@@ -45,8 +45,3 @@ def test_ok_wants_all_jobs_to_succeed_and_fail_at_least_one_not_to(
     text: str, ended: dict[int, JobState], left: str
 ) -> None:
     assert " ".join(map(str, left_of([Dependency.parse(text)], ended))) == left
-
-
-def test_ranges_are_joined_where_they_meet() -> None:
-    assert spans([(5, 9), (1, 3), (4, 4), (6, 7), (20, 30), (25, 40), (1, 3), (42, 42)]) == [(1, 9), (20, 40), (42, 42)]
-    assert spans([]) == []
