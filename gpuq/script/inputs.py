@@ -12,8 +12,8 @@ from pathlib import Path
 from gpuq.script.digests import short_digest
 from gpuq.script.meaning import RESULTS, Meaning, meaning, plain
 from gpuq.script.options import NUMBER, pairs
+from gpuq.script.setting_value import data_of
 from gpuq.script.source import SCRIPTS, is_file
-from gpuq.script.tunables import data_of
 
 # Numbers in names tell parts of one data set apart; `7b` is a name.
 NUMBER_IN_NAME = re.compile(r"(?<!\d)\d+(?![A-Za-z\d])")

@@ -30,9 +30,9 @@ from gpuq.messages.submission import ArrayTasks, Hints, Submission, in_work_tree
 from gpuq.script.meaning import CHOSEN, NUMBERED, Meaning, meaning, plain
 from gpuq.script.options import pairs
 from gpuq.script.program import SCRIPT, Program, ProgramKind, program
+from gpuq.script.setting_value import value as stored
 from gpuq.script.shell import absolute
 from gpuq.script.tunables import EffectiveSettings, effective_settings
-from gpuq.script.tunables import value as stored
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
