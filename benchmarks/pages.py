@@ -21,9 +21,9 @@ from sqlalchemy import insert, update
 
 from benchmarks.table import Row
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import AttemptRow, MarkKind
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.store.row_types import AttemptRow, MarkKind
 from gpuq.adapters.store.rows import attempt_values, to_json
 from gpuq.adapters.store.schema import attempts, device_marks, devices, job_lines, job_records, jobs, numbers
 from gpuq.api.app import make_app

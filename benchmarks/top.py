@@ -22,9 +22,9 @@ from sqlalchemy import insert
 from benchmarks import pages
 from benchmarks.site import BIN
 from benchmarks.table import Row
-from gpuq.adapters.store.contract import AttemptRow
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.store.row_types import AttemptRow
 from gpuq.adapters.store.rows import attempt_values
 from gpuq.adapters.store.schema import devices
 from gpuq.core.state.job import JobId

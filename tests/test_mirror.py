@@ -18,7 +18,7 @@ ELSEWHERE = {
     "gpuq/adapters/nvml/gpm.py": "tests/adapters/nvml/test_backend.py",
     "gpuq/adapters/nvml/processes.py": "tests/adapters/nvml/test_backend.py",
     # The contract's tests run on it and on the databases.
-    "gpuq/adapters/store/contract.py": "tests/adapters/store/test_sql.py",
+    "gpuq/adapters/store/row_types.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/lists.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",

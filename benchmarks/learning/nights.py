@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.learning.truth import Truth, attempt_rows, described
 from benchmarks.table import BUILD, Row
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.state.forecast import Forecast
 from gpuq.home import Home
 from gpuq.lab.public import number, rows

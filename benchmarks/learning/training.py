@@ -21,8 +21,8 @@ import msgspec
 from benchmarks.learning.truth import Truth, attempt_rows, described
 from benchmarks.table import Row
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow
 from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.store.row_types import AttemptRow, Commit, JobRow
 from gpuq.core.state.attempt import AttemptId
 from gpuq.home import Home
 from gpuq.programs import retrain

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe

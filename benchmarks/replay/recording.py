@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.lab.sim.replay import Recording
 from gpuq.messages.submission import Submission
 from gpuq.settings import Settings

@@ -23,7 +23,8 @@ import msgspec
 from cryptography import x509
 
 from gpuq.adapters.certificates import new_request
-from gpuq.adapters.store.contract import Claims, NameLease
+from gpuq.adapters.store.contract import Claims
+from gpuq.adapters.store.row_types import NameLease
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.errors import BadSettings, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home, write_private

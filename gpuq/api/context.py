@@ -19,7 +19,8 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.job_log import Chunk
-from gpuq.adapters.store.contract import Entry, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Entry
 from gpuq.adapters.supervise import python_module
 from gpuq.api.deadline import ANALYSIS_WITHIN_S, ANSWER_WITHIN_S, within
 from gpuq.api.journal_reader import JournalReader, Place

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gpuq.adapters.store.contract import ArrayRow, Selection, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import ArrayRow, Selection
 from gpuq.array import merged, text_of
 from gpuq.core.state.dependency import Dependency, left_of
 from gpuq.core.state.job import ENDED, JobId, JobState

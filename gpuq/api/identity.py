@@ -27,7 +27,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import Token
+from gpuq.adapters.store.row_types import Token
 from gpuq.api import tokens
 from gpuq.api.connections import Known, note_known
 from gpuq.api.context import ApiContext, context_of

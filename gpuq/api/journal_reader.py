@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 
-from gpuq.adapters.store.contract import Entry
+from gpuq.adapters.store.row_types import Entry
 from gpuq.core.state.job import JobId
 
 Place = tuple[int, JobId | None, bool]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, Chance, JobRow
 from gpuq.api.contract.schema_predict import ShadowPair, ShadowReport
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId

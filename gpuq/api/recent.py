@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from gpuq.adapters.store.contract import Run, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Run
 from gpuq.core.state.attempt import AttemptId
 
 KEPT_S = 31 * 86_400.0

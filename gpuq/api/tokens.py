@@ -11,7 +11,7 @@ import hmac
 import re
 import secrets
 
-from gpuq.adapters.store.contract import Token
+from gpuq.adapters.store.row_types import Token
 
 _TEXT = re.compile(r"gpuq_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _COOKIE = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{64})")

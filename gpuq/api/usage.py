@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from gpuq.adapters.store.contract import Run
+from gpuq.adapters.store.row_types import Run
 from gpuq.api.contract.schema_predict import UsageGroup
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.job import JobState

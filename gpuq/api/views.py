@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Entry, JobRow, LineRow
+from gpuq.adapters.store.row_types import ArrayRow, AttemptRow, Entry, JobRow, LineRow
 from gpuq.api.contract.schema import DeviceView, EventView, ResidentView
 from gpuq.api.contract.schema_jobs import (
     ArrayLine,

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gpuq.adapters.store.contract import Request, Selection, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Request, Selection
 from gpuq.array import merged
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpuq.adapters.store.contract import Entry
+from gpuq.adapters.store.row_types import Entry
 from gpuq.core.state.actions import (
     Action,
     EndBooking,

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gpuq.adapters.process import boot_id
-from gpuq.adapters.store.contract import Claim, Commit, Store
+from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.leadership import overtaken
+from gpuq.adapters.store.row_types import Claim, Commit
 from gpuq.adapters.tasks import wait_for_event
 from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import Unreachable

@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gpuq.adapters.redis.stream import Stream
-from gpuq.adapters.store.contract import Request, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Request
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.forecast_table import ForecastTable

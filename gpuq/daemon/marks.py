@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gpuq.adapters.store.contract import DeviceMark, MarkKind
+from gpuq.adapters.store.row_types import DeviceMark, MarkKind
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import HostReported

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hmac
 
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Commit
 from gpuq.daemon.leadership import Lease
 from gpuq.errors import BadSettings
 from gpuq.home import Home, private_secret

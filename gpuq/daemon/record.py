@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, JobChange
+from gpuq.adapters.store.row_types import AttemptRow, Chance, Commit, JobChange
 from gpuq.core.state.actions import (
     Abandon,
     Action,

@@ -11,7 +11,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 
-from gpuq.adapters.store.contract import AttemptRow, Entry, Service, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow, Entry, Service
 from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.actions import EndReservation, Launch, Reserve

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
-from gpuq.adapters.store.contract import Chance, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Chance
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext

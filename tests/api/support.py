@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, DeviceMark, Entry, JobRow, MarkKind, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow, Chance, DeviceMark, Entry, JobRow, MarkKind
 from gpuq.api.models import ExplainedForecast
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gpuq.adapters.store.contract import AttemptRow
+from gpuq.adapters.store.row_types import AttemptRow
 from gpuq.api.contract import limits
 from gpuq.api.identity import cookie_name, cookie_value, page_key
 from gpuq.core.state.job import JobId, JobState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.adapters.store.contract import Selection
+from gpuq.adapters.store.row_types import Selection
 from gpuq.api import dependencies
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, NotFound, NotPermitted

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from gpuq.adapters.store.contract import Commit, JoinedHost
+from gpuq.adapters.store.row_types import Commit, JoinedHost
 from gpuq.messages.live import DeviceStatus, HostStatus, LiveView, ResidentStatus
 from tests.api.conftest import Endpoint
 

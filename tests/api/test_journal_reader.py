@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gpuq.adapters.store.contract import Entry
+from gpuq.adapters.store.row_types import Entry
 from gpuq.api.journal_reader import JournalReader, Place
 from gpuq.errors import Unreachable
 

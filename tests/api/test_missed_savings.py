@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, Chance, JobRow
 from gpuq.api.contract.schema_predict import ShadowReport
 from gpuq.api.missed_savings import LoneRun, effect, missed_savings
 from gpuq.core.state.attempt import AttemptId

@@ -7,7 +7,7 @@ import time
 
 import msgspec
 
-from gpuq.adapters.store.contract import Commit
+from gpuq.adapters.store.row_types import Commit
 from gpuq.core.state.quota import EVERYONE, Account, Quota, QuotaScope
 from gpuq.messages.live import AccountUse, LiveView
 from tests.api.conftest import Endpoint

@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Run
+from gpuq.adapters.store.row_types import AttemptRow, JobRow, Run
 from gpuq.api.contract.schema_predict import UsageGroup
 from gpuq.api.usage import end_state, usage
 from gpuq.cli.verbs import report

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.adapters.redis.stream import MemoryStream
-from gpuq.adapters.store.contract import Entry, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Entry
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId

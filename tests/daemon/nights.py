@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.state.job import JobId
 from gpuq.programs import retrain
 from gpuq.settings import Settings

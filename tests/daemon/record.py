@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow, Commit, JobRow
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.home import Home

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuq.adapters.store.contract import Selection
+from gpuq.adapters.store.row_types import Selection
 from gpuq.core.state.dependency import Dependency
 from gpuq.core.state.device import HostId
 from gpuq.core.state.events import HostReported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.adapters.store.contract import Commit, Entry
+from gpuq.adapters.store.row_types import Commit, Entry
 from gpuq.core.state.actions import (
     EndReservation,
     Launch,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from gpuq.adapters.store.contract import Commit
+from gpuq.adapters.store.row_types import Commit
 from gpuq.core.state.attempt import AttemptId
 from gpuq.daemon.leadership import LEASE_S, RENEW_S, holder_name, renew_during, stand_by
 from gpuq.errors import Conflict, Unreachable

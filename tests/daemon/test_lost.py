@@ -9,7 +9,8 @@ from itertools import chain, repeat
 import pytest
 from msgspec import structs
 
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Commit
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.errors import Conflict, Unreachable

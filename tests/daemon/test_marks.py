@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuq.adapters.store.contract import DeviceMark
+from gpuq.adapters.store.row_types import DeviceMark
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import DeviceId, HostId, Vitals
 from gpuq.core.state.events import HostReported

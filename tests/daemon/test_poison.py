@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.scheduling.limits import Limits
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from gpuq.adapters.store.contract import Commit, JobChange
+from gpuq.adapters.store.row_types import Commit, JobChange
 from gpuq.core.state.actions import OpenToPartners
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason

@@ -19,7 +19,8 @@ from sqlalchemy import event
 
 from gpuq.adapters.redis.stream import MemoryServer, MemoryStream
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Commit
 from gpuq.adapters.store.sql import SqlStore
 from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.daemon.journal import replay

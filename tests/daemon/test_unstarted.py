@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.adapters.store.contract import LEASE_S, Claim
+from gpuq.adapters.store.row_types import LEASE_S, Claim
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.events import Exited

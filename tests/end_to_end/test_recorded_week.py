@@ -19,7 +19,8 @@ from selenium.webdriver.common.keys import Keys
 
 from benchmarks.pages import TOKEN, fill, served
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import MarkKind, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import MarkKind
 from gpuq.core.state.device import Vitals
 from gpuq.core.state.job import JobId, JobState
 from tests.daemon.harness import Harness

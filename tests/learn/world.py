@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome

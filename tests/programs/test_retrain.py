@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.errors import Conflict, Unreachable
 from gpuq.home import Home
 from gpuq.learn.serving.shelf import Shelf

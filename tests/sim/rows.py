@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState

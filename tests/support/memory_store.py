@@ -18,7 +18,9 @@ import msgspec
 from msgspec import structs
 
 from gpuq.adapters.store import bookings, journal, quotas
-from gpuq.adapters.store.contract import (
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.leadership import overtaken
+from gpuq.adapters.store.row_types import (
     LEASE_S,
     ArrayRow,
     AttemptRow,
@@ -39,11 +41,9 @@ from gpuq.adapters.store.contract import (
     Run,
     Selection,
     Service,
-    Store,
     Token,
     Waits,
 )
-from gpuq.adapters.store.leadership import overtaken
 from gpuq.adapters.store.rows import clean, to_json
 from gpuq.adapters.store.submit import refuse_other_bodies, verb_of
 from gpuq.core.state.attempt import Attempt, AttemptId

@@ -11,7 +11,8 @@ import pytest
 from gpuq_workers import host_lease
 from gpuq_workers.host_lease import HostLease, instance_of
 
-from gpuq.adapters.store.contract import LEASE_S, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import LEASE_S
 from gpuq.core.state.device import NoStarts
 from gpuq.errors import Conflict, Failure, Unreachable
 from gpuq.home import Home

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from contextlib import closing
 
 from gpuq.adapters.process import boot_id
-from gpuq.adapters.store.contract import LEASE_S, Claims, NameLease
+from gpuq.adapters.store.contract import Claims
+from gpuq.adapters.store.row_types import LEASE_S, NameLease
 from gpuq.core.state.device import NoStarts
 from gpuq.errors import Conflict, GpuqError, Unreachable
 from gpuq.home import Home, instance_id

@@ -1,6 +1,6 @@
 """The database, through SQLAlchemy Core on SQLite or PostgreSQL. Start with `contract.py`; `open_store` opens one.
 
-contract.py  what the store promises, and the rows it returns
+contract.py  what the store promises                       row_types.py  what it gives and takes
 sql.py       the calls                                     submit.py    submissions and requests
 schema.py    the tables                                    cycle.py     what one cycle of the dispatcher writes
 rows.py      values to columns and back                    journal.py   the journal

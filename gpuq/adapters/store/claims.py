@@ -7,7 +7,7 @@ from sqlalchemy import Connection, between, bindparam, func, not_, or_, select, 
 from gpuq.adapters.store import cycle
 from gpuq.adapters.store.array_records import ArrayRecords
 from gpuq.adapters.store.clock import UnixTime
-from gpuq.adapters.store.contract import LEASE_S, Claim, NameLease
+from gpuq.adapters.store.row_types import LEASE_S, Claim, NameLease
 from gpuq.adapters.store.rows import JOB_COLUMNS, arrays_of, from_json, job_row
 from gpuq.adapters.store.schema import attempts, host_leases, job_records, jobs
 from gpuq.core.state.attempt import Attempt, AttemptId

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, sel
 from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store import journal, leadership
-from gpuq.adapters.store.contract import Commit
+from gpuq.adapters.store.row_types import Commit
 from gpuq.adapters.store.rows import (
     JOB_STATE,
     attempt_values,

@@ -6,7 +6,7 @@ from msgspec import structs
 from sqlalchemy import Connection, delete, select, update
 
 from gpuq.adapters.store import cycle
-from gpuq.adapters.store.contract import JoinedHost
+from gpuq.adapters.store.row_types import JoinedHost
 from gpuq.adapters.store.schema import joined_hosts
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, select
 
-from gpuq.adapters.store.contract import Entry
+from gpuq.adapters.store.row_types import Entry
 from gpuq.adapters.store.rows import from_json, to_json
 from gpuq.adapters.store.schema import journal
 from gpuq.core.state.job import JobId

@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, case, func, or_, select, update
 
 from gpuq.adapters.store.clock import UnixTime
-from gpuq.adapters.store.contract import Leader
+from gpuq.adapters.store.row_types import Leader
 from gpuq.adapters.store.schema import leadership
 from gpuq.adapters.store.suspension import ENDED_IF_SUSPENDED
 from gpuq.errors import Conflict

@@ -1,4 +1,4 @@
-"""Which jobs and arrays meet the conditions of a list. `contract.py` says what the conditions mean.
+"""Which jobs and arrays meet the conditions of a list. `row_types.py` says what the conditions mean.
 
 Columns decide in SQL. Shell patterns are matched here, because the two databases have different ones, and kinds stand in JSON.
 """
@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Select, between, case, exists,
 
 from gpuq.adapters.store import array_records, cycle
 from gpuq.adapters.store.array_records import ArrayRecords
-from gpuq.adapters.store.contract import Conditions, JobLabel, Selection
+from gpuq.adapters.store.row_types import Conditions, JobLabel, Selection
 from gpuq.adapters.store.rows import ITS_LINE, arrays_of, edit_of_row
 from gpuq.adapters.store.schema import arrays, jobs
 from gpuq.core.state.job import JobId, JobState

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Row, case, func, select
 
-from gpuq.adapters.store.contract import (
+from gpuq.adapters.store.row_types import (
     NO_WAITS,
     AttemptRow,
     Chance,

@@ -25,7 +25,10 @@ from gpuq.adapters.store import (
     submit,
 )
 from gpuq.adapters.store.array_records import ArrayRecords
-from gpuq.adapters.store.contract import (
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.database import Database
+from gpuq.adapters.store.lists import is_id
+from gpuq.adapters.store.row_types import (
     ArrayRow,
     AttemptRow,
     Chance,
@@ -46,11 +49,8 @@ from gpuq.adapters.store.contract import (
     Run,
     Selection,
     Service,
-    Store,
     Token,
 )
-from gpuq.adapters.store.database import Database
-from gpuq.adapters.store.lists import is_id
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
     CHANCE_COLUMNS,

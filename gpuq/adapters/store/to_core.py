@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, QueuedJob
+from gpuq.adapters.store.row_types import AttemptRow, JobRow, QueuedJob
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import Attempt, StopReason, opened
 from gpuq.core.state.job import Job

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import AttemptRow, LineRow, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow, LineRow
 from gpuq.api.context import context_of, reply
 from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema import BookingView, StayingJob

@@ -14,7 +14,7 @@ from typing import get_args
 from aiohttp import WSCloseCode, web
 
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.api import tickets
 from gpuq.api.context import context_of, reply
 from gpuq.api.contract.problem import BadRequest

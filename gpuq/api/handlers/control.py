@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from gpuq.adapters.store.contract import Selection
+from gpuq.adapters.store.row_types import Selection
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params

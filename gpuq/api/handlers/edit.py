@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import JobRow, Selection, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import JobRow, Selection
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import bodies, params
 from gpuq.api.contract.schema_jobs import EditsTaken, Refused, UndoEdit

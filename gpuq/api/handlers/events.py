@@ -18,7 +18,8 @@ import msgspec
 from aiohttp import web
 from aiohttp_sse import EventSourceResponse
 
-from gpuq.adapters.store.contract import Entry, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Entry
 from gpuq.adapters.tasks import wait_for_event
 from gpuq.api import visibility
 from gpuq.api.context import JOURNAL_AT_ONCE, ApiContext, context_of

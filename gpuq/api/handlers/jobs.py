@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from msgspec.structs import replace
 
-from gpuq.adapters.store.contract import ArrayRow, AttemptRow, JobRow, LineRow, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import ArrayRow, AttemptRow, JobRow, LineRow
 from gpuq.api import views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from gpuq.adapters import job_log
 from gpuq.adapters.job_log import Chunk
-from gpuq.adapters.store.contract import AttemptRow
+from gpuq.adapters.store.row_types import AttemptRow
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import limits, params

@@ -12,7 +12,7 @@ from functools import partial
 from aiohttp import web
 
 import gpuq
-from gpuq.adapters.store.contract import Selection
+from gpuq.adapters.store.row_types import Selection
 from gpuq.api import metrics, views, visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params

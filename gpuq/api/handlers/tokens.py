@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import Token
+from gpuq.adapters.store.row_types import Token
 from gpuq.api import tokens
 from gpuq.api.context import context_of, reply
 from gpuq.api.contract import bodies, params

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import Run
+from gpuq.adapters.store.row_types import Run
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of, reply
 from gpuq.api.contract import params

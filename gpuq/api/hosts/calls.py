@@ -16,7 +16,8 @@ from redis.asyncio import Redis
 from gpuq.adapters.certificates import Authority
 from gpuq.adapters.redis.host_mail import HostMail
 from gpuq.adapters.redis.stream import Stream
-from gpuq.adapters.store.contract import JoinedHost, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import JoinedHost
 from gpuq.adapters.synced import SyncedTrees
 from gpuq.api.connections import whole
 from gpuq.api.contract.problem import BadRequest

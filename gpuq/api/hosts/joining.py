@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gpuq.adapters.certificates import Authority, Issued
-from gpuq.adapters.store.contract import JoinedHost, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import JoinedHost
 from gpuq.api.contract.problem import Unauthenticated
 from gpuq.errors import BadInput, Conflict
 from gpuq.settings import HOST_NAME

@@ -26,7 +26,7 @@ from gpuq.adapters.certificates import Authority
 from gpuq.adapters.handover import give
 from gpuq.adapters.main_host import PREFIX
 from gpuq.adapters.relay import LARGEST_MESSAGE, relay
-from gpuq.adapters.store.contract import JoinedHost
+from gpuq.adapters.store.row_types import JoinedHost
 from gpuq.adapters.tasks import wait_for_event
 from gpuq.api.connections import KNOWN, Known, limit_connections, make_runner, note_known, refuse_encoded
 from gpuq.api.contract.problem import BadRequest, Unauthenticated, break_off, problems

@@ -8,7 +8,8 @@ from functools import partial
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import AttemptRow, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow
 from gpuq.api import series, visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params

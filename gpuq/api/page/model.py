@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import Run
+from gpuq.adapters.store.row_types import Run
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.handlers.shadow import DAY_S
 from gpuq.api.page.charts import Chart, Line, Mark, path

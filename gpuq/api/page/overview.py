@@ -8,7 +8,7 @@ from itertools import groupby
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import LineRow
+from gpuq.adapters.store.row_types import LineRow
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import DeviceView, ResidentView

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import ArrayRow, AttemptRow, Conditions, LineRow, Selection, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import ArrayRow, AttemptRow, Conditions, LineRow, Selection
 from gpuq.api import views, visibility
 from gpuq.api.context import context_of
 from gpuq.api.contract import params

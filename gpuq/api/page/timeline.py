@@ -16,7 +16,7 @@ from heapq import nlargest
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import DeviceMark, MarkKind, Run
+from gpuq.adapters.store.row_types import DeviceMark, MarkKind, Run
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params

@@ -8,7 +8,7 @@ from functools import partial
 
 from aiohttp import web
 
-from gpuq.adapters.store.contract import Run
+from gpuq.adapters.store.row_types import Run
 from gpuq.api import visibility
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 from aiohttp import web
 
-from gpuq.adapters.store.contract import JobRow
+from gpuq.adapters.store.row_types import JobRow
 from gpuq.api import views
 from gpuq.api.context import context_of
 from gpuq.api.contract import params

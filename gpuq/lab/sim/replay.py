@@ -15,7 +15,7 @@ from statistics import median
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId

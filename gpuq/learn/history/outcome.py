@@ -5,7 +5,7 @@ None, and rows without any use become None as a whole, so that a damaged row tea
 launch, not recomputed: a forecast must be judged by what was known then.
 """
 
-# ruff: noqa: D102 - the properties below are the fields of rows that contract.py describes.
+# ruff: noqa: D102 - the properties below are the fields of rows that row_types.py describes.
 from __future__ import annotations
 
 import math
@@ -135,14 +135,14 @@ class OngoingAttempt:
 
 
 class JobSide(Protocol):
-    """What is needed of a job's row; `adapters.store.contract.JobRow` has it."""
+    """What is needed of a job's row; `adapters.store.row_types.JobRow` has it."""
 
     @property
     def record(self) -> JobRecord: ...
 
 
 class AttemptSide(Protocol):
-    """What is needed of an attempt's row; `adapters.store.contract.AttemptRow` has it."""
+    """What is needed of an attempt's row; `adapters.store.row_types.AttemptRow` has it."""
 
     @property
     def job(self) -> int: ...

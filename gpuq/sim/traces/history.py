@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobChange, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow, Commit, Entry, JobChange
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId, HostId

@@ -13,8 +13,9 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from gpuq.adapters.store import lists
-from gpuq.adapters.store.contract import Commit, LineRow, Selection, Store
+from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
+from gpuq.adapters.store.row_types import Commit, LineRow, Selection
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Commit
 from gpuq.core.state.booking import BookingId, BookingRequest
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId, HostId

@@ -11,7 +11,8 @@ from threading import Barrier
 import pytest
 
 from gpuq.adapters.store import claims
-from gpuq.adapters.store.contract import LEASE_S, Claim, Commit, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import LEASE_S, Claim, Commit
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobState

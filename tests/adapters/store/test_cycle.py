@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuq.adapters.store.contract import Chance, Commit, DeviceMark, MarkKind, Selection, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Chance, Commit, DeviceMark, MarkKind, Selection
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.edit import edit_of

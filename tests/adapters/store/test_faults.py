@@ -18,9 +18,10 @@ from sqlalchemy import event
 
 import gpuq
 from gpuq.adapters.store import database, open_store
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.store.row_types import Commit
 from gpuq.errors import Failure, GpuqError, Unreachable
 from tests.adapters.store.postgresql import Server
 from tests.adapters.store.samples import a_record, an_entry

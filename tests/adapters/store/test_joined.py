@@ -7,7 +7,8 @@ from threading import Barrier
 
 from msgspec.structs import replace
 
-from gpuq.adapters.store.contract import Commit, JoinedHost, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Commit, JoinedHost
 from gpuq.core.state.device import Device, DeviceId, HostId
 
 INVITED = JoinedHost(host="node2", digest="d1", invited_until=100.5)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.adapters.store.contract import Commit, Entry, Store
+from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.journal import contains, pack, unpack
+from gpuq.adapters.store.row_types import Commit, Entry
 from gpuq.core.state.job import JobId
 from tests.adapters.store.samples import an_entry
 

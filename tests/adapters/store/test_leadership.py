@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select, update
 
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.leadership import release, renew, take
+from gpuq.adapters.store.row_types import Commit
 from gpuq.adapters.store.schema import leadership
 from gpuq.adapters.store.sql import SqlStore
 from gpuq.errors import Conflict, Unreachable

@@ -20,9 +20,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 import gpuq
 from gpuq.adapters.store import migrate, open_store
-from gpuq.adapters.store.contract import Commit, Selection, Store
+from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import check, downgrade, exclusive, main, revision, upgrade
+from gpuq.adapters.store.row_types import Commit, Selection
 from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import HEAD, metadata
 from gpuq.core.state.attempt import StopReason

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Commit
 from gpuq.core.state.job import JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.errors import OverQuota

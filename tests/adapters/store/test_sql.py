@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy import text
 
 from gpuq.adapters.store import database, lists, open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, LineRow, Run, Selection, Store, Token
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import AttemptRow, Commit, LineRow, Run, Selection, Token
 from gpuq.adapters.store.to_core import job_from_row
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.edit import JobEdit

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import event
 
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.row_types import Commit
 from gpuq.adapters.store.sql import SqlStore
 from gpuq.adapters.store.submit import add_jobs, add_requests
 from gpuq.core.state.job import JobId, JobState

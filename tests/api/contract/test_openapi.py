@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import Commit
+from gpuq.adapters.store.row_types import Commit
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState

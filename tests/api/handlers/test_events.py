@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from gpuq.adapters.store.contract import Entry
+from gpuq.adapters.store.row_types import Entry
 from gpuq.api.handlers import events
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 from selenium.webdriver.common.keys import Keys
 
-from gpuq.adapters.store.contract import Commit
+from gpuq.adapters.store.row_types import Commit
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState
 from gpuq.messages.codec import decoded

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec import structs
 
-from gpuq.adapters.store.contract import DeviceMark, MarkKind, Run
+from gpuq.adapters.store.row_types import DeviceMark, MarkKind, Run
 from gpuq.api.page.timeline import Bar, Period, TimelineRow, _bar, _fades, _joined, _lanes, _marks, _with_marks
 from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.device import Vitals

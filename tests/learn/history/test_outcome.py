@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.adapters.store.row_types import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.history.outcome import impossible, outcome_from_rows
 from gpuq.messages.job_record import JobRecord
