@@ -62,7 +62,7 @@ _OF_RECORD = (jobs.c.of_array, jobs.c.edits, job_records.c.record)
 JOB_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), *_OF_RECORD)
 _LINE = select(job_lines.c.line).where(job_lines.c.job == jobs.c.id).scalar_subquery()
 _RECORD_AS_LINE = select(job_records.c.record).where(job_records.c.job == jobs.c.id).scalar_subquery()
-# Null for a task. Only of a job that an earlier gpuq wrote is the record read, which may have a megabyte.
+# Null for a task. Where there is no line, the record is short, or an earlier gpuq wrote it.
 ITS_LINE = case((jobs.c.of_array.is_(None), func.coalesce(_LINE, _RECORD_AS_LINE))).label("line")
 LINE_COLUMNS = (jobs.c.id, *(jobs.c[name] for name in JOB_STATE), jobs.c.of_array, jobs.c.edits, ITS_LINE)
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)

@@ -7,8 +7,8 @@ A value that is filtered or sorted by has a column; the rest is JSON as text. So
 - `leadership` has one row, too: the dispatcher that leads, when it last renewed its lease, and what all dispatchers share.
 - `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
   jobs rewrites the small rows only.
-- `job_lines` has of each record what lists show, because a record with a script on standard input may have a megabyte. A job that
-  an earlier gpuq wrote has no row in it; then it is read from the record.
+- `job_lines` has of each long record what lists show, because a record with a script on standard input may have a megabyte. The
+  others, and those that an earlier gpuq wrote, are read whole.
 - `jobs.name` is the name as it was submitted, empty for a job without one, so that a search reads no `job_records`. It is null
   where an earlier gpuq wrote the row; then the name is in the record alone.
 - `arrays` has what all tasks of an array have in common, and their parameters, in one record. The tasks are `count` jobs that are

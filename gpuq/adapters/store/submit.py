@@ -24,6 +24,8 @@ from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput, NotFound
 from gpuq.messages.job_record import JobRecord, task_name, to_core
 
+# Lists read records of at most so many characters whole, so that most submissions write a row less.
+_READ_WHOLE = 8192
 _TAKE = select(numbers.c.last_job, numbers.c.last_request).where(ENDED_IF_SUSPENDED).with_for_update()
 
 Key = tuple[str, str | None]
@@ -58,8 +60,10 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
         if singles:
             whole = [{"job": job, "record": to_json(record)} for job, record in singles.items()]
             connection.execute(insert(job_records), whole)
-            lines = [{"job": job, "line": to_json(record.listed)} for job, record in singles.items()]
-            connection.execute(insert(job_lines), lines)
+            long = [values["job"] for values in whole if len(values["record"]) > _READ_WHOLE]
+            if long:
+                lines = [{"job": job, "line": to_json(singles[job].listed)} for job in long]
+                connection.execute(insert(job_lines), lines)
         many = [
             {"id": job, "count": record.job_count, "record": to_json(record)}
             for job, record in new.items()

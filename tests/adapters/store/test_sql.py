@@ -26,6 +26,8 @@ from gpuq.messages.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
 from tests.support.sqlite_record import make_record
 
+LONG = "#" * 10_000  # with such a script, a job has a line beside its record
+
 
 def ids(store: Store, **conditions: object) -> list[int]:
     return [row.id for row in store.jobs(**conditions)]  # type: ignore[arg-type]
@@ -102,7 +104,7 @@ def test_names_are_searched_as_shell_patterns_with_every_sign_in_them(queue: Sto
 
 
 def test_lines_are_the_jobs_without_environment_and_script(queue: Store) -> None:
-    [job] = queue.add_jobs([a_record(name="n", priority=3, stdin="print()", after=("ok:1",), retry=("oom:2",))])
+    [job] = queue.add_jobs([a_record(name="n", priority=3, stdin=LONG, after=("ok:1",), retry=("oom:2",))])
     queue.commit(Commit(edited=[(job, JobEdit(name="renamed"))]))
     whole, line = queue.jobs(ids=[job, JobId(4)]), queue.lines(ids=[job, JobId(4)])
     assert [msgspec.convert(row, LineRow, from_attributes=True) for row in whole] == line
@@ -114,7 +116,7 @@ def test_lines_of_an_earlier_gpuq_are_read_from_the_records(
     database_url: str, store_of: Callable[[str], Store]
 ) -> None:
     store = store_of(database_url)
-    store.add_jobs([a_record(name="old"), a_record(name="new")])
+    store.add_jobs([a_record(name="old", stdin=LONG), a_record(name="new", stdin=LONG)])
     before = store.lines()
     with closing(database.Database(database_url)) as other, other.writing() as connection:
         connection.execute(text("DELETE FROM job_lines WHERE job = 1"))
@@ -122,13 +124,13 @@ def test_lines_of_an_earlier_gpuq_are_read_from_the_records(
     assert [row.id for row in store.lines(name="old", kind="train*")] == [1]
 
 
-def test_lines_read_no_record(database_url: str, store_of: Callable[[str], Store]) -> None:
+def test_lines_read_no_long_record(database_url: str, store_of: Callable[[str], Store]) -> None:
     store = store_of(database_url)
-    store.add_jobs([a_record(name="a")])
+    store.add_jobs([a_record(name="long", stdin=LONG), a_record(name="short")])
     with closing(database.Database(database_url)) as other, other.writing() as connection:
-        connection.execute(text("UPDATE job_records SET record = 'no JSON'"))
-    assert [row.record.submission.name for row in store.lines(kind="train*")] == ["a"]
-    assert list(store.select(Selection(kind="train*"))) == [1]
+        connection.execute(text("UPDATE job_records SET record = 'no JSON' WHERE job = 1"))
+    assert [row.record.submission.name for row in store.lines(kind="train*")] == ["long", "short"]
+    assert list(store.select(Selection(kind="train*"))) == [1, 2]
 
 
 def test_lists_are_filtered_by_patterns_before_the_limit(queue: Store, monkeypatch: pytest.MonkeyPatch) -> None:
