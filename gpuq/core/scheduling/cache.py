@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever, needed_memory, tolerated_memory
 from gpuq.core.scheduling.device_index import DeviceIndex, DeviceModel
@@ -48,15 +49,18 @@ class ClassConclusions:
 
     `judged` has, for each device, the revision at which it was judged and whether it admits these jobs; that holds until the
     device changes. `exhausted_at` is the revision at which no open device was left that admits them, so that later only those
-    that changed since need a look. `needs`, `tolerated` and `lacking` are None until a job was tried. `reasons` has at least the
+    that changed since need a look. `alone` has the forecasts for these jobs alone that were read so far. `needs`, `tolerated`,
+    `lacking` and `duration` are None until they were asked for; a duration that is not known is (). `reasons` has at least the
     pending reasons that the state holds for these jobs.
     """
 
     judged: dict[DeviceId, tuple[int, bool]] = field(default_factory=dict)
     exhausted_at: int | None = None
+    alone: dict[DeviceClass, Forecast] = field(default_factory=dict)
     needs: dict[DeviceClass, SharingNeeds] | None = None
     tolerated: dict[DeviceModel, int] | None = None
     lacking: dict[DeviceModel, int] | None = None
+    duration: tuple[float, float] | tuple[()] | None = None
     reasons: set[ReasonKey] = field(default_factory=set)
 
 
@@ -129,7 +133,11 @@ class PassCache:
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
         """The forecast for a job alone on a device of this class."""
-        return self._answer(question_alone(job, device))
+        alone, of_class = self.of(job).alone, device_class(device)
+        found = alone.get(of_class)
+        if found is None:
+            found = alone[of_class] = self._answer(question_alone(job, device))
+        return found
 
     def _answer(self, asked: Question) -> Forecast:
         found = self._known.get(asked)
@@ -173,6 +181,18 @@ class PassCache:
             fewest = min(lacks.values(), default=0)
             conclusions.lacking = {model: lack - fewest for model, lack in lacks.items() if lack > fewest}
         return conclusions.lacking
+
+    def duration(self, job: Job) -> tuple[float, float] | None:
+        """(median, 90th percentile) of the seconds from start to end, each the mean over the classes of devices that the job may
+        have; None if unknown."""
+        conclusions = self.of(job)
+        if conclusions.duration is None:
+            forecasts = [self.forecast_alone(job, device) for device in self.classes_for(job)]
+            percentiles = [(f.duration_p50_s, f.duration_p90_s) for f in forecasts]
+            known = [(p50, p50 if p90 is None else p90) for p50, p90 in percentiles if p50 is not None]
+            p50s, p90s = zip(*known, strict=True) if known else ((), ())
+            conclusions.duration = (fmean(p50s), fmean(p90s)) if known else ()
+        return conclusions.duration or None
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""

@@ -43,7 +43,8 @@ class SchedulingContext:
         self.limits = limits
         self.now = now
         cache.sync(state, forecasts, limits, now)
-        self.ask_alone(next(iter(groups.values())).head for groups in state.index.classes.values())
+        classes = state.index.classes.items()
+        self.ask_alone(next(iter(of.values())).head for one, of in classes if one not in cache.classes)
         self.deferred: dict[JobId, Verdict] = {}
         self.evicted: set[AttemptId] = set()
         self.paused: set[AttemptId] = set()

@@ -76,7 +76,7 @@ class _Easy(_Skip):
         """A job may use reserved devices only if its 90th percentile ends before the reservation begins."""
         if not self._reserved or not any(snapshot.device.id in self._reserved for snapshot in snapshots):
             return True
-        duration = self._sizes.duration(job)
+        duration = self._context.cache.duration(job)
         return duration is not None and self._free_at < inf and self._context.now + duration[1] <= self._free_at
 
     def _reserve(self, head: Job) -> None:

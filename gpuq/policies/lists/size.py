@@ -8,16 +8,14 @@ from statistics import median
 
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import Attempt, served_s
-from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.job import Job
 
 
 class Sizes:
-    """The sizes of the jobs of one pass. Jobs with one signature that may have the same devices are read once."""
+    """The sizes of the jobs of one pass."""
 
     def __init__(self, context: SchedulingContext) -> None:
         self._context = context
-        self._durations: dict[tuple[str, DeviceConstraints | None], tuple[float, float] | None] = {}
 
     def remaining_or_median(self, job: Job) -> float:
         """Device-seconds left of a waiting job; without a forecast the median of all jobs that have one, 0 if none has."""
@@ -26,7 +24,7 @@ class Sizes:
 
     def remaining(self, job: Job) -> float | None:
         """Device-seconds left of a waiting job; None without a forecast."""
-        duration = self.duration(job)
+        duration = self._context.cache.duration(job)
         if duration is None:
             return None
         p50, p90 = duration
@@ -61,19 +59,6 @@ class Sizes:
         left = max(0.0, p90 - job.served_s / len(attempt.devices))
         end = began + left * slowdown
         return end if end > self._context.now else self._context.now + (self._context.now - began)
-
-    def duration(self, job: Job) -> tuple[float, float] | None:
-        """(median, 90th percentile) of the seconds from start to end, each the mean over the classes of devices that the job may
-        have; None if unknown."""
-        key = job.signature, job.constraints
-        if key not in self._durations:
-            forecasts = [self._context.forecast_alone(job, device) for device in self._context.classes_for(job)]
-            known = [(f.duration_p50_s, f.duration_p90_s) for f in forecasts if f.duration_p50_s is not None]
-            p50s = [p50 for p50, _ in known if p50 is not None]
-            p90s = [p50 if p90 is None else p90 for p50, p90 in known]
-            means = (sum(p50s) / len(known), sum(p90 or 0.0 for p90 in p90s) / len(known)) if known else None
-            self._durations[key] = means
-        return self._durations[key]
 
     @cached_property
     def _median(self) -> float:
