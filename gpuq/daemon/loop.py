@@ -137,7 +137,8 @@ class Dispatcher:
         self._listening_since = parts.clock()
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
-        self._cycle_again = True
+        self._cycle_again = False
+        self._read_again = True
         self._read_at = float("-inf")
         self._revoked: list[Exited] = []
         self.beat = 0.0
@@ -149,10 +150,11 @@ class Dispatcher:
         self.journal.begin(self.state, self.parts.clock())
         ticked_at = float("-inf")
         while True:
-            messages = await self.listener.next_messages(0.0 if self._cycle_again else _TICK_S)
-            ticked = self.parts.clock() - ticked_at >= _TICK_S
+            at_once = self._cycle_again or self._read_again
+            messages = await self.listener.next_messages(0.0 if at_once else _TICK_S)
+            ticked = self.parts.clock() - ticked_at >= _TICK_S or not (at_once or messages)
             woken = any(isinstance(message, WakeUp) for _, message in messages)
-            await self.cycle(messages, read_requests=ticked or woken or self._cycle_again or not messages)
+            await self.cycle(messages, read_requests=ticked or woken or self._read_again)
             if ticked:
                 ticked_at = self.parts.clock()
 
@@ -200,7 +202,7 @@ class Dispatcher:
         if read_requests:
             cycle.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
             # No wake-up comes for the rest of a large batch, so the next cycle must fetch it.
-            self._cycle_again = len(cycle.handled) == REQUESTS_AT_ONCE
+            self._read_again = len(cycle.handled) == REQUESTS_AT_ONCE
             if any(request.verb == "pause" for request in cycle.handled):
                 self._policy = propose_nothing
             for request in cycle.handled:
@@ -212,7 +214,7 @@ class Dispatcher:
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             cycle.events += [_dated(event, self._read_at, cycle.now, self._wall_offset) for event in events]
-            if not self._cycle_again:
+            if not self._read_again:
                 self._read_at = cycle.now
         if not cycle.events and not cycle.received:
             cycle.events.append(Woke())
