@@ -6,10 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from gpuq import format as written
 from gpuq.api.page.why import deciding_numbers
+from gpuq.document import environment
 from gpuq.messages.verdicts import label, quantity, title
 
 _FOLDER = Path(__file__).parent / "templates"
@@ -32,32 +33,17 @@ def welcome(page_key: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
+    made = environment(_FOLDER)
+    made.filters.update(
+        moment_after=moment_after,
+        slowdown=slowdown,
+        arguments=arguments,
+        deciding=deciding_numbers,
+        title=lambda verdict: title(verdict.rule, verdict.numbers),
+        label=label,
+        quantity=quantity,
     )
-    environment.filters |= {
-        "gib": written.gib,
-        "hours": written.hours,
-        "count": written.count,
-        "percent": written.percent,
-        "duration": written.duration,
-        "about": written.about,
-        "moment": written.local_time,
-        "moment_after": moment_after,
-        "clean": written.clean,
-        "slowdown": slowdown,
-        "arguments": arguments,
-        "deciding": deciding_numbers,
-        "title": lambda verdict: title(verdict.rule, verdict.numbers),
-        "label": label,
-        "quantity": quantity,
-    }
-    return environment
+    return made
 
 
 def arguments(command: list[str]) -> str:
