@@ -1,10 +1,10 @@
-"""The page's pictures as HTML figures: devices over time, distributions, and slowdown against saving; each with a caption."""
+"""The page's pictures: devices over time, distributions, and slowdown against saving; each with a caption."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from xml.etree.ElementTree import Element
 
 from gpuq.format import share, two_places
 from gpuq.sim.report import svg
@@ -41,7 +41,7 @@ class Colours:
         return cls({**of, baseline: "var(--other)", main: "var(--c0)"}, dash)
 
 
-def gantts(found: Sequence[PlotData]) -> list[str]:
+def gantts(found: Sequence[PlotData]) -> list[svg.Picture]:
     """Devices over time, one picture for each run, on one scale; kinds have the same colours in all."""
     until = max((plot_data.until for plot_data in found), default=0.0)
     times: dict[str, float] = {}
@@ -53,7 +53,7 @@ def gantts(found: Sequence[PlotData]) -> list[str]:
     return [_gantt(plot_data, until, colours) for plot_data in found if until > 0]
 
 
-def _gantt(found: PlotData, until: float, colours: Mapping[str, str]) -> str:
+def _gantt(found: PlotData, until: float, colours: Mapping[str, str]) -> svg.Picture:
     """One row for each device, with as many lanes as it had jobs at once."""
     left = 12 + _LETTER * max((len(_short(row.device)) for row in found.rows), default=4)
     x = svg.AxisScale(0.0, until, left, _WIDTH - 20)
@@ -68,10 +68,12 @@ def _gantt(found: PlotData, until: float, colours: Mapping[str, str]) -> str:
     says = f"{found.policy}: {len(found.rows)} devices over {two_places(until)}"
     says += f"; {share(shared / total if total else None)} of the jobs' time beside a partner."
     legend = _legend([*((kind, colour, "") for kind, colour in colours.items()), ("other kinds", _REST, "")], base + 34)
-    return _figured(svg.svg(_WIDTH, int(base + 24 + legend[1]), [*parts, *legend[0]], says), says)
+    return svg.picture(_WIDTH, base + 24 + legend[1], [*parts, *legend[0]], says)
 
 
-def _device(row: DeviceTimeline, x: svg.AxisScale, top: float, height: float, colours: Mapping[str, str]) -> list[str]:
+def _device(
+    row: DeviceTimeline, x: svg.AxisScale, top: float, height: float, colours: Mapping[str, str]
+) -> list[Element]:
     parts = [
         svg.text(x.start - 7, top + height / 2 + 4, _short(row.device), anchor="end", cls="soft"),
         svg.rect(x.start, top, x.end - x.start, height, "var(--track)"),
@@ -88,25 +90,26 @@ def _device(row: DeviceTimeline, x: svg.AxisScale, top: float, height: float, co
     return parts
 
 
-def times(found: Sequence[PlotData], what: str, colours: Colours) -> str:
-    """The share of jobs that had at most this completion or waiting time; time on a logarithmic scale."""
+def times(found: Sequence[PlotData], what: str, colours: Colours) -> list[svg.Picture]:
+    """The share of jobs that had at most this completion or waiting time, if any had; time on a logarithmic scale."""
     lines = _lines(found, what)
     if not lines:
-        return ""
+        return []
     low = max(1.0, min(next((value for value in points if value > 0), points[-1]) for _, points in lines))
     high = max(low * 10, *(points[-1] for _, points in lines))
     x = svg.AxisScale(low, high, _LEFT, _WIDTH - 16, log=True)
     axis = svg.bottom_axis(x, svg.time_ticks(low, high, log=True), _TOP, _BASE, svg.write_time)
     word = {"completions": "completion", "waits": "waiting"}[what]
     medians = ", ".join(f"{name} {two_places(points[POINTS // 2])}" for name, points in lines)
-    return _distribution(lines, x, axis, f"Share of jobs with at most this {word} time. Medians: {medians}.", colours)
+    says = f"Share of jobs with at most this {word} time. Medians: {medians}."
+    return [_distribution(lines, x, axis, says, colours)]
 
 
-def slowdowns(found: Sequence[PlotData], budget: float, colours: Colours) -> str:
-    """The share of jobs that were slowed at most this much; only for candidates that let jobs share."""
+def slowdowns(found: Sequence[PlotData], budget: float, colours: Colours) -> list[svg.Picture]:
+    """The share of jobs that were slowed at most this much, of the candidates that let jobs share, if there are any."""
     lines = [(name, points) for name, points in _lines(found, "slowdowns") if points[-1] > _NONE]
     if not lines:
-        return ""
+        return []
     high = max(budget * 1.05, *(points[-1] for _, points in lines))
     x = svg.AxisScale(1.0, high, _LEFT, _WIDTH - 16)
     axis = svg.bottom_axis(x, svg.even_ticks(1.0, high, 8), _TOP, _BASE, lambda tick: f"{tick:.2f}")
@@ -115,7 +118,7 @@ def slowdowns(found: Sequence[PlotData], budget: float, colours: Colours) -> str
     says = (
         f"Share of jobs that took at most so many times as long as alone; the line is the budget. 95% of jobs: {most}."
     )
-    return _distribution(lines, x, axis, says, colours)
+    return [_distribution(lines, x, axis, says, colours)]
 
 
 def _lines(found: Sequence[PlotData], what: str) -> list[tuple[str, Sequence[float]]]:
@@ -123,8 +126,8 @@ def _lines(found: Sequence[PlotData], what: str) -> list[tuple[str, Sequence[flo
 
 
 def _distribution(
-    lines: Sequence[tuple[str, Sequence[float]]], x: svg.AxisScale, axis: Sequence[str], says: str, colours: Colours
-) -> str:
+    lines: Sequence[tuple[str, Sequence[float]]], x: svg.AxisScale, axis: Sequence[Element], says: str, colours: Colours
+) -> svg.Picture:
     y = svg.AxisScale(0, 1, _BASE, _TOP)
     parts = [*svg.left_axis(y, (0, 0.25, 0.5, 0.75, 1), x.start, x.end, share), *axis]
     for name, points in lines:
@@ -132,18 +135,18 @@ def _distribution(
         thick = 2.6 if colours.of[name] in ("var(--c0)", "var(--other)") else 1.6
         parts.append(svg.path(along, colours.of[name], dash=colours.dash.get(name, ""), width=thick))
     legend, depth = _legend([(name, colours.of[name], colours.dash.get(name, "")) for name, _ in lines], _BASE + 34)
-    return _figured(svg.svg(_WIDTH, int(_BASE + 30 + depth), [*parts, *legend], says), says)
+    return svg.picture(_WIDTH, _BASE + 30 + depth, [*parts, *legend], says)
 
 
-def frontier(found: Sequence[Summary], colours: Colours) -> str:
-    """Each candidate by what it cost its jobs (95th percentile of slowdowns) and what it saved of device time."""
+def frontier(found: Sequence[Summary], colours: Colours) -> list[svg.Picture]:
+    """Each candidate, if there are two, by what it cost its jobs (95th percentile of slowdowns) and saved of device time."""
     known = [
         (one.policy, one.median.slowdown_p95, one.median.packing_saving)
         for one in found
         if one.median.slowdown_p95 is not None and one.median.packing_saving is not None
     ]
     if len(known) < 2:
-        return ""
+        return []
     points = [(name, slowdown or 1.0, saving or 0.0) for name, slowdown, saving in known]
     height, left = 340, 56
     highest = max(slowdown for _, slowdown, _ in points)
@@ -172,7 +175,7 @@ def frontier(found: Sequence[Summary], colours: Colours) -> str:
         "Device time saved against exclusive running, and the slowdown that it cost. No candidate saved more for less than "
         f"{names}."
     )
-    return _figured(svg.svg(_WIDTH, height, parts, says), says)
+    return [svg.picture(_WIDTH, height, parts, says)]
 
 
 def _pareto(points: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
@@ -184,9 +187,10 @@ def _pareto(points: Sequence[tuple[str, float, float]]) -> list[tuple[str, float
     return best
 
 
-def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[str], float]:
-    """(SVG of names with their colours, in rows; their height)."""
-    parts, x, y = [], 12.0, top + 10
+def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[Element], float]:
+    """(names with their colours, in rows; their height)."""
+    parts: list[Element] = []
+    x, y = 12.0, top + 10
     for name, colour, dash in entries:
         wide = 34 + _LETTER * len(name)
         if x + wide > _WIDTH and x > 12:
@@ -201,7 +205,3 @@ def _short(device: str) -> str:
     """The end of a device's name; of a GPU's UUID the first eight digits."""
     name = device.rpartition("GPU-")[2]
     return name[:8] if name != device else device if len(device) <= 16 else "…" + device[-15:]
-
-
-def _figured(picture: str, says: str) -> str:
-    return f"<figure>{picture}<figcaption>{escape(says)}</figcaption></figure>"

@@ -1,15 +1,15 @@
-"""A small SVG writer: axes, lines, bars and text that take their colours from the page's CSS variables, light or dark.
+"""Pictures of axes, lines, bars and text, which take their colours from the page's CSS variables, light or dark.
 
-It returns text for an inline `<svg>`, with no script, font or link. A plotting library would be a dependency of the plain
+Their text is for an inline `<svg>`, with no script, font or link. A plotting library would be a dependency of the plain
 installation, and its files are larger and do not follow the page's colours.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from gpuq.format import two_places
 
@@ -34,45 +34,63 @@ class AxisScale:
         return math.log10(max(value, self.low)) if self.log else value
 
 
-def svg(width: int, height: int, parts: Sequence[str], title: str) -> str:
-    """The whole picture; `title` describes it for screen readers."""
-    body = "".join(parts)
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title, quote=True)}">{body}</svg>'
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The text of an `<svg>`, and what it shows in words: its caption, and its description for screen readers."""
+
+    svg: str
+    says: str
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "start", cls: str = "") -> str:
+def picture(width: int, height: float, shapes: Sequence[Element], says: str) -> Picture:
+    """These shapes as a picture."""
+    whole = Element("svg", {"viewBox": f"0 0 {width} {height:.0f}", "role": "img", "aria-label": says})
+    whole.extend(shapes)
+    return Picture(tostring(whole, encoding="unicode"), says)
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start", cls: str = "") -> Element:
     """Text at a point."""
-    named = f' class="{cls}"' if cls else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{named}>{escape(words)}</text>'
+    shape = _shape("text", {"x": x, "y": y, "text-anchor": anchor, "class": cls})
+    shape.text = words
+    return shape
 
 
-def line(x1: float, y1: float, x2: float, y2: float, cls: str = "grid") -> str:
+def line(x1: float, y1: float, x2: float, y2: float, cls: str = "grid") -> Element:
     """A straight line."""
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{cls}"/>'
+    return _shape("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "class": cls})
 
 
-def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "", width: float = 2) -> str:
+def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "", width: float = 2) -> Element:
     """A line through points; `dash` holds the lengths of its parts and gaps."""
     steps = " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
-    broken = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path d="{steps}" fill="none" style="stroke:{colour}" stroke-width="{width}"{broken}/>'
+    style = f"stroke:{colour}"
+    return _shape("path", {"d": steps, "fill": "none", "style": style, "stroke-width": width, "stroke-dasharray": dash})
 
 
-def rect(x: float, y: float, width: float, height: float, colour: str, title: str = "") -> str:
+def rect(x: float, y: float, width: float, height: float, colour: str, title: str = "") -> Element:
     """A filled box; `title` shows when the pointer is on it."""
-    inner = f"<title>{escape(title)}</title>" if title else ""
-    shape = f'x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.4):.2f}" height="{height:.1f}" rx="1"'
-    return f'<rect {shape} style="fill:{colour}">{inner}</rect>'
+    size = {"width": f"{max(width, 0.4):.2f}", "height": f"{height:.1f}"}
+    return _shape("rect", {"x": f"{x:.2f}", "y": y, **size, "rx": "1", "style": f"fill:{colour}"}, title)
 
 
-def dot(x: float, y: float, colour: str, title: str) -> str:
+def dot(x: float, y: float, colour: str, title: str) -> Element:
     """A point; `title` shows when the pointer is on it."""
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" style="fill:{colour}"><title>{escape(title)}</title></circle>'
+    return _shape("circle", {"cx": x, "cy": y, "r": 5.5, "style": f"fill:{colour}"}, title)
+
+
+def _shape(tag: str, attributes: Mapping[str, float | str], title: str = "") -> Element:
+    """Numbers are pixels, to a tenth; empty attributes are left out."""
+    written = {name: value if isinstance(value, str) else f"{value:.1f}" for name, value in attributes.items()}
+    shape = Element(tag, {name: value for name, value in written.items() if value})
+    if title:
+        SubElement(shape, "title").text = title
+    return shape
 
 
 def bottom_axis(
     x: AxisScale, ticks: Sequence[float], top: float, base: float, write: Callable[[float], str]
-) -> list[str]:
+) -> list[Element]:
     """Ticks under the picture, with grid lines up to its top."""
     marks = [line(x(tick), top, x(tick), base) for tick in ticks]
     return [*marks, *(text(x(tick), base + 16, write(tick), anchor="middle", cls="soft") for tick in ticks)]
@@ -80,7 +98,7 @@ def bottom_axis(
 
 def left_axis(
     y: AxisScale, ticks: Sequence[float], left: float, right: float, write: Callable[[float], str]
-) -> list[str]:
+) -> list[Element]:
     """Ticks beside the picture, with grid lines to its right end."""
     marks = [line(left, y(tick), right, y(tick)) for tick in ticks]
     return [*marks, *(text(left - 7, y(tick) + 4, write(tick), anchor="end", cls="soft") for tick in ticks)]

@@ -160,7 +160,7 @@ class Checker(HTMLParser):
 
 
 def test_page_is_complete_has_no_links_and_escapes_text() -> None:
-    evil = "<script>alert(1)</script>"
+    evil = """<script>alert("it's")</script>"""
     drawn = page(a_report(alone(), together(), a_run(a_job(1, 0, 10, kind=evil), policy="other"), title=evil))
     checker = Checker()
     checker.feed(drawn)
