@@ -6,15 +6,15 @@ for the version, which is known when the shelf publishes them.
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gpuq.document import render
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
@@ -22,12 +22,6 @@ from gpuq.learn.training import plots
 from gpuq.learn.training.score import Judgement, ScoredForecast
 
 _SHARES = {"answered_share", "memory_under_share", "slowdown_error", "slowdown_under_share"}
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:70rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;margin:1rem 0}th,td{padding:.2rem .9rem .2rem 0;text-align:left;"
-    "border-bottom:1px solid #ddd;font-variant-numeric:tabular-nums}th{font-weight:600}"
-    "img{max-width:33rem;width:100%;margin:0 1rem 1rem 0}.no{color:#c44536}"
-)
 Table = tuple[list[str], list[list[str]]]
 
 
@@ -99,19 +93,15 @@ def card_text(values: dict[str, Any]) -> str:
 
 def card_page(values: dict[str, Any], images: dict[str, bytes], missing: str | None = None) -> str:
     """The card as one HTML page that needs no other file."""
-    parts = [f"<h1>Model {{version}}</h1><p>{escape(_summary(values))}</p>"]
-    for name, image in images.items():
-        source = base64.b64encode(image).decode()
-        parts.append(f'<img alt="{escape(name.removesuffix(".png"))}" src="data:image/png;base64,{source}">')
-    if missing is not None:
-        parts.append(f'<p class="no">{escape(missing)}</p>')
-    for title, (head, rows) in _tables(values):
-        cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        parts.append(f"<h2>{escape(title)}</h2><table><tr>{cells}</tr>{body}</table>")
-    parts.append(f"<p>{escape(_calibration(values))}</p>")
-    top = f'<meta charset="utf-8"><title>Model {{version}}</title><style>{_STYLE}</style>'
-    return f"<!doctype html><html lang=en><head>{top}</head><body>{''.join(parts)}</body></html>\n"
+    return render(
+        Path(__file__).with_name("card.html"),
+        title="Model {version}",
+        summary=_summary(values),
+        images=images,
+        missing=missing,
+        tables=_tables(values),
+        calibration=_calibration(values),
+    )
 
 
 def _summary(values: dict[str, Any]) -> str:

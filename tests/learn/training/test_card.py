@@ -50,12 +50,13 @@ def test_card_shows_its_data_and_what_was_left_out(made: tuple[dict[str, Any], J
 
 def test_page_is_self_contained_and_escapes_job_names(made: tuple[dict[str, Any], Judgement]):
     values, judgement = made
-    values = {**values, "reason": "<script>alert(1)</script>"}
+    values = {**values, "reason": """<script>alert("it's")</script>"""}
     files = card_files(values, judgement.rows)
     page = files["card.html"].decode()
     assert set(files) == {"card.md", "card.html", "memory.png", "calibration.png", "kinds.png"}
     assert page.count('src="data:image/png;base64,') == 3
     assert "http" not in page
+    assert "&lt;script&gt;alert(&#34;it&#39;s&#34;)&lt;/script&gt;" in page
     assert "<script>" not in page
     assert all(files[name].startswith(b"\x89PNG") for name in files if name.endswith(".png"))
 
