@@ -67,7 +67,6 @@ ELSEWHERE = {
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",
     # Parts of the report, which is only read whole.
-    "gpuq/lab/characterize/page.py": "tests/lab/characterize/test_report.py",
     "gpuq/lab/characterize/plots.py": "tests/lab/characterize/test_report.py",
     "gpuq/lab/characterize/table.py": "tests/lab/characterize/test_relevance.py",
     "gpuq/lab/characterize/text.py": "tests/lab/characterize/test_report.py",
