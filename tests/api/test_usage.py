@@ -217,10 +217,10 @@ async def test_the_same_as_csv_json_and_a_page(recorded: Endpoint) -> None:
     assert (report._cell("ann-b"), report._cell(None)) == ("ann-b", "")
     plain = json.loads((await gpuq(recorded, *words, "--json")).stdout)
     assert plain["groups"][0]["saved_hours"] == pytest.approx(0.6)
-    recorded.store.job_rows[JobId(2)] = ran(2, "<script>", (2, 5), ("gpu0",), JobState.COMPLETED)[0]
+    recorded.store.job_rows[JobId(2)] = ran(2, """<script>alert("it's")""", (2, 5), ("gpu0",), JobState.COMPLETED)[0]
     page = (await gpuq(recorded, *words, "--html")).stdout
     assert page.startswith("<!doctype html>")
-    assert "&lt;script&gt;" in page
+    assert "&lt;script&gt;alert(&#34;it&#39;s&#34;)" in page
     assert "<script" not in page
 
 

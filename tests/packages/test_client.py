@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,23 @@ def test_jobs_are_submitted_and_watched_with_the_standard_library_alone(installe
         for words in (("queue",), ("cancel", "42")):
             done = gpuq(installed, *words, GPUQ_HOST=there)
             assert done.returncode == 0, (words, done.stderr)
+
+
+def test_a_page_of_a_report_needs_jinja(installed: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    api = FakeApi(home)
+    total = {"attempts": 0, "unknown": {}}
+    api.on("GET", "/api/v1/report/usage", Reply({"groups": [], "total": total, "by": ["user"], "days": 7, "since": 0}))
+    with serve(api, home / "run" / "api.sock"):
+        host = f"unix://{home}/run/api.sock"
+        done = gpuq(installed, "report", "use", "--html", GPUQ_HOST=host)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "pip install 'gpuq-client[html]'" in done.stderr
+        for library in ("jinja2", "markupsafe"):
+            (installed / library).symlink_to(Path(find_spec(library).origin).parent)
+        done = gpuq(installed, "report", "use", "--html", GPUQ_HOST=host)
+        assert done.stdout.startswith("<!doctype html>"), done.stderr
 
 
 @pytest.mark.parametrize("verb", ["up", "doctor", "simulate"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from gpuq import format as fmt
 from gpuq.cli import console
@@ -193,22 +194,21 @@ def _cell(text: str | None) -> str:
 
 
 def page(what: str, found: Record) -> str:
-    """The report as a page that needs nothing else."""
-    from html import escape
-
-    titles = [name.upper() for name in found["by"]] + [title for title, _, _ in _REPORTS[what][1]]
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    lines = []
-    for names, figures in _rows(what, found):
-        cells = [f"<td>{escape(name)}</td>" for name in names] + [
-            f'<td class="n">{escape(one)}</td>' for one in figures
-        ]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    remarks = "".join(f"<p>{escape(remark)}</p>" for remark in _remarks(what, found))
-    title = f"gpuq report {what}: {found['days']} days since {fmt.local_time(found['since'])}"
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>\n'
-        "<style>body{font:15px sans-serif;margin:2em}td,th{padding:.3em 1em;border-bottom:1px solid #ccc;text-align:left}"
-        ".n{text-align:right;font-variant-numeric:tabular-nums}p{color:#555;max-width:45em}</style>\n"
-        f"<h1>{escape(title)}</h1>\n<table><tr>{head}</tr>\n" + "\n".join(lines) + f"</table>\n{remarks}</html>\n"
+    """The report as a page that needs nothing else. Raises BadInput where Jinja is not installed."""
+    try:
+        from gpuq.document import render
+    except ModuleNotFoundError as missing:
+        if missing.name != "jinja2":
+            raise
+        raise BadInput(
+            "`gpuq report --html` needs Jinja, which is not installed beside gpuq-client.",
+            fix="pip install 'gpuq-client[html]', or write a table with --csv.",
+        ) from missing
+    return render(
+        Path(__file__).with_name("report.html"),
+        title=f"gpuq report {what}: {found['days']} days since {fmt.local_time(found['since'])}",
+        names=[name.upper() for name in found["by"]],
+        titles=[title for title, _, _ in _REPORTS[what][1]],
+        rows=_rows(what, found),
+        remarks=_remarks(what, found),
     )
