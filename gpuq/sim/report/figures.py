@@ -50,21 +50,21 @@ class RunFigures:
     completion_mean_s: float | None = _figure(
         "completion: mean", "s", "Mean of end minus submission, over the jobs that ended."
     )
-    completion_median_s: float | None = _figure("median", "s", "Median of end minus submission.")
-    completion_p99_s: float | None = _figure("p99", "s", "99th percentile of end minus submission.")
+    completion_median_s: float | None = _figure("completion: median", "s", "Median of end minus submission.")
+    completion_p99_s: float | None = _figure("completion: p99", "s", "99th percentile of end minus submission.")
     wait_mean_s: float | None = _figure(
         "waiting: mean", "s", "Mean of the time between submission and end in which a job did not run."
     )
-    wait_median_s: float | None = _figure("median", "s", "Median of that waiting.")
-    wait_p99_s: float | None = _figure("p99", "s", "99th percentile of that waiting.")
+    wait_median_s: float | None = _figure("waiting: median", "s", "Median of that waiting.")
+    wait_p99_s: float | None = _figure("waiting: p99", "s", "99th percentile of that waiting.")
     makespan_s: float | None = _figure("makespan", "s", "Last end minus first submission.")
     slowdown_p50: float | None = _figure(
         "slowdown: median",
         "ratio",
         "A job's slowdown is its time running / the time that the same work takes alone on the same devices.",
     )
-    slowdown_p95: float | None = _figure("p95", "ratio", "95th percentile of the jobs' slowdowns.")
-    slowdown_worst: float | None = _figure("worst", "ratio", "The largest slowdown of any job.")
+    slowdown_p95: float | None = _figure("slowdown: p95", "ratio", "95th percentile of the jobs' slowdowns.")
+    slowdown_worst: float | None = _figure("slowdown: worst", "ratio", "The largest slowdown of any job.")
     over_budget: float | None = _figure(
         "over budget", "share", "Jobs whose slowdown was above the budget, of those that ran."
     )
@@ -87,10 +87,12 @@ class RunFigures:
         "device-hours used", "h", "Time in which a device had a job, summed over devices."
     )
     gpu_hours_idle: float | None = _figure(
-        "idle", "h", "Time from the first submission to the last end in which a device had no job, summed over devices."
+        "device-hours idle",
+        "h",
+        "Time from the first submission to the last end in which a device had no job, summed over devices.",
     )
     gpu_hours_saved: float | None = _figure(
-        "saved",
+        "device-hours saved",
         "h",
         "Device-hours that the finished work takes run exclusively (duration alone times devices), minus device-hours used. "
         "Work done twice counts against it.",
@@ -98,7 +100,7 @@ class RunFigures:
     energy_kwh: float | None = _figure(
         "energy", "kWh", "What all devices drew, idle ones too, until the last job's end."
     )
-    idle_energy_kwh: float | None = _figure("of it idle", "kWh", "What devices drew without a job.")
+    idle_energy_kwh: float | None = _figure("energy: idle", "kWh", "What devices drew without a job.")
     cost: float | None = _figure(
         "cost",
         "money",
@@ -141,7 +143,7 @@ class RunFigures:
     decision_median_s: float | None = _figure(
         "decision: median", "s", "Real time of one pass: forecasting and deciding."
     )
-    decision_p99_s: float | None = _figure("p99", "s", "99th percentile of that.")
+    decision_p99_s: float | None = _figure("decision: p99", "s", "99th percentile of that.")
 
 
 MEASURED = tuple(one for one in fields(RunFigures) if one.metadata)

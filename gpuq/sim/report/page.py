@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuq.document import render
-from gpuq.format import UNKNOWN, count, hours, share, two_places
+from gpuq.format import count, hours, share, two_places
 from gpuq.format import ratio as written
 from gpuq.sim.report.figures import MEASURED, RunFigures
 from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
@@ -38,7 +38,7 @@ def page(report: SimulationReport) -> str:
         figure=_figure,
         ratio_of=ratio,
         pictures=_pictures(report),
-        rows=_rows(report),
+        known=[one for one in MEASURED if any(getattr(each.median, one.name) is not None for each in report.summaries)],
         measured=MEASURED,
     )
 
@@ -57,17 +57,6 @@ def _pictures(report: SimulationReport) -> dict[str, list[Picture]]:
         "Slowdown": slowdowns(ordered, report.budget, colours),
         "What sharing saved, and what it cost": frontier(report.summaries, colours),
     }
-
-
-def _rows(report: SimulationReport) -> list[tuple[str, str]]:
-    """(label, name) of every figure that at least one candidate has."""
-    rows, group = [], ""
-    for one in MEASURED:
-        label, _, rest = one.metadata["label"].rpartition(": ")
-        group = label or (group if one.metadata["label"] in ("median", "p95", "p99", "worst", "idle", "saved") else "")
-        if any(_figure(summary.median, one.name) != UNKNOWN for summary in report.summaries):
-            rows.append((f"{group}: {rest}" if group else rest, one.name))
-    return rows
 
 
 def _figure(found: RunFigures, name: str) -> str:
