@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuq.document import render
+from gpuq.format import UNKNOWN
 from gpuq.lab.characterize.plots import Plot
 from gpuq.lab.characterize.relevance import RULE
 from gpuq.lab.characterize.report import CharacterizationReport
-from gpuq.lab.characterize.text import UNKNOWN, errors, number, percent
+from gpuq.lab.characterize.text import errors, number, percent
 
 
 def page(report: CharacterizationReport, plots: Sequence[Plot]) -> str:

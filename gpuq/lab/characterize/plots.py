@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuq.format import clean
 from gpuq.lab.characterize.groups import GroupMember
 from gpuq.lab.characterize.packing import MeasuredPairCost
 from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import METHODS, Errors, Quality
-from gpuq.lab.characterize.text import number, printable
+from gpuq.lab.characterize.text import number
 
 # The colours of gpuq's web page.
 INK, SOFT, LINE, TRACK = "#1b242c", "#5b6873", "#dfe4e8", "#e9edf0"
@@ -325,7 +326,7 @@ def _colours(*names: str) -> Any:
 
 def _short(name: str) -> str:
     """A printable label that is not too long and that matplotlib does not take for a formula."""
-    shown = printable(name)
+    shown = clean(name)
     if len(shown) > _LONGEST_NAME:
         shown = shown[: _LONGEST_NAME // 2 - 1] + "…" + shown[-_LONGEST_NAME // 2 :]
     return shown.replace("$", r"\$")

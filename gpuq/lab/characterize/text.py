@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gpuq.format import UNKNOWN, clean, ratio
 from gpuq.lab.characterize.groups import Groups
 from gpuq.lab.characterize.packing import MeasuredPairCost
 from gpuq.lab.characterize.relevance import Ranking
 from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import Errors
 
-UNKNOWN = "-"
 # The rest is in the JSON and on the page.
 _MOST_LINES = 12
 _MOST_NAMES = 4
@@ -18,7 +18,7 @@ _MOST_NAMES = 4
 
 def text(report: CharacterizationReport) -> str:
     """The whole summary; ends with a line break."""
-    lines = [printable(report.source)]
+    lines = [clean(report.source)]
     for found in report.tables:
         lines += ["", *_table(found)]
     for packing in report.packing:
@@ -39,21 +39,9 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{100 * share:.1f}%"
 
 
-def slowdown(value: float | None) -> str:
-    """`1.07`."""
-    return UNKNOWN if value is None else f"{value:.2f}"
-
-
-def printable(name: str) -> str:
-    """The name with control characters escaped: a job's name must not move the cursor."""
-    if name.isprintable():
-        return name
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
-
-
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table: the first column to the left, the others to the right, two blanks between; the last may be text."""
-    cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
+    cells = [list(head), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(head))]
     return [
         "  "
@@ -66,7 +54,7 @@ def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _table(found: Characterization) -> list[str]:
-    lines = [f"{printable(found.device_type)}: {found.rows} jobs measured alone, {found.series} series"]
+    lines = [f"{clean(found.device_type)}: {found.rows} jobs measured alone, {found.series} series"]
     for ranking in found.rankings:
         lines += ["", *_ranking(ranking)]
     lines += ["", *_shut_out(found.rankings)] if found.rankings else []
@@ -146,14 +134,12 @@ def _clusters(found: Groups, targets: Sequence[str]) -> list[str]:
 
 def _packing(packing: Packing) -> list[str]:
     flagged = [pair for pair in packing.pairs if pair.against]
-    lines = [
-        f"Pairs on {printable(packing.title)}: {len(packing.pairs)}, of which {len(flagged)} contradict themselves"
-    ]
+    lines = [f"Pairs on {clean(packing.title)}: {len(packing.pairs)}, of which {len(flagged)} contradict themselves"]
     rows = [
         (
             f"{'all pairs' if cost.grouping == 'all' else f'{cost.where}, {cost.grouping}'}",
             str(cost.pairs),
-            *map(slowdown, (cost.slowdown_median, cost.slowdown_mean, cost.slowdown_p95, cost.slowdown_worst)),
+            *map(ratio, (cost.slowdown_median, cost.slowdown_mean, cost.slowdown_p95, cost.slowdown_worst)),
             *map(percent, (cost.packing_saving_mean, cost.packing_saving_median)),
         )
         for cost in packing.costs
@@ -165,18 +151,18 @@ def _packing(packing: Packing) -> list[str]:
     if packing.clusters_from is not None:
         theirs = any(pair.theirs is not None for pair in packing.pairs)
         came = "; theirs: those that came with the pairs" if theirs else ""
-        lines.append(f"  ours: clusters of {printable(packing.clusters_from)}{came}")
+        lines.append(f"  ours: clusters of {clean(packing.clusters_from)}{came}")
     lines += [f"  left out: {against(pair)}" for pair in flagged[:_MOST_LINES]]
     return lines + ([f"  and {len(flagged) - _MOST_LINES} more"] if len(flagged) > _MOST_LINES else [])
 
 
 def against(pair: MeasuredPairCost) -> str:
     """The reasons why this pair is not believed, in a line."""
-    return f"{printable(pair.job_a)} + {printable(pair.job_b)}: {printable('; '.join(pair.against))}"
+    return f"{clean(pair.job_a)} + {clean(pair.job_b)}: {clean('; '.join(pair.against))}"
 
 
 def names(found: Iterable[str]) -> str:
     """The first few, and how many more."""
-    every = [printable(name) for name in found]
+    every = [clean(name) for name in found]
     rest = len(every) - _MOST_NAMES
     return ", ".join(every[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
