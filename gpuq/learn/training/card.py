@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from gpuq.document import render
+from gpuq.format import UNKNOWN, gib, percent
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
@@ -113,15 +114,11 @@ def _summary(values: dict[str, Any]) -> str:
 
 
 def _tables(values: dict[str, Any]) -> list[tuple[str, Table]]:
-    candidate, serving = values["figures"]["candidate"], values["figures"]["serving"]
+    both = values["figures"]["candidate"], values["figures"]["serving"]
     previous, data = values["previous"] or "no model", values["data"]
     figures = [
-        [
-            name.replace("_", " ").replace("utilization", "utilisation"),
-            _shown(name, candidate[name]),
-            _shown(name, serving[name]),
-        ]
-        for name in candidate
+        [name.replace("_", " ").replace("utilization", "utilisation"), *(_shown(name, each[name]) for each in both)]
+        for name in values["figures"]["candidate"]
     ]
     guards = [
         [
@@ -147,12 +144,7 @@ def _tables(values: dict[str, Any]) -> list[tuple[str, Table]]:
         ["ordered by number, for their clock was wrong", str(data["misdated"])],
     ]
     clusters = [
-        [
-            device_type,
-            str(one["kinds"]),
-            f"{one['utilization_upper_pct']:.0f}%",
-            f"{one['memory_upper_bytes'] / 2**30:.2f} GiB",
-        ]
+        [device_type, str(one["kinds"]), percent(one["utilization_upper_pct"]), gib(one["memory_upper_bytes"])]
         for device_type, found in values["clusters"].items()
         for one in found
     ]
@@ -176,7 +168,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 def _shown(name: str, value: float | None) -> str:
     if value is None:
-        return "–"
+        return UNKNOWN
     if name in _SHARES:
         return f"{value:.1%}"
     return str(value) if isinstance(value, int) else f"{value:.4g}"
