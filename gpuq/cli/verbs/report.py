@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from gpuq import format as fmt
@@ -127,22 +127,17 @@ def _value(group: Record, field: str) -> float | None:
     return group[field]  # type: ignore[no-any-return]
 
 
-def _rows(what: str, found: Record) -> Iterable[tuple[list[str], list[str]]]:
+def _rows(what: str, found: Record) -> list[tuple[list[str], list[str]]]:
     """(names of the group, figures as text) of each group, and of all together if there are several."""
-    columns = _REPORTS[what][1]
-    several = len(found["groups"]) > 1
-    for group in [*found["groups"], *([found["total"]] if several or not found["by"] else [])]:
-        total = group is found["total"]
-        names = [
-            _named(group, name) if not total else ("all" if name == found["by"][0] else "") for name in found["by"]
-        ]
-        yield names, [text(_value(group, field)) for _, field, text in columns]
-        if not found["by"]:
-            return
-
-
-def _named(group: Record, name: str) -> str:
-    return fmt.clean(group[name]) if group[name] is not None else fmt.UNKNOWN
+    by = found["by"]
+    groups = [
+        ([fmt.UNKNOWN if group[name] is None else fmt.clean(group[name]) for name in by], group)
+        for group in found["groups"]
+        if by  # else there is one, which is all together
+    ]
+    if len(groups) > 1 or not by:
+        groups.append((["all", "", ""][: len(by)], found["total"]))
+    return [(names, [text(_value(group, field)) for _, field, text in _REPORTS[what][1]]) for names, group in groups]
 
 
 def _remarks(what: str, found: Record) -> list[str]:
