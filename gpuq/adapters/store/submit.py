@@ -58,9 +58,9 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
         connection.execute(insert(jobs), [values for job, record in new.items() for values in _job_values(job, record)])
         singles = {job: record for job, record in new.items() if not record.is_array}
         if singles:
-            whole = [{"job": job, "record": to_json(record)} for job, record in singles.items()]
-            connection.execute(insert(job_records), whole)
-            long = [values["job"] for values in whole if len(values["record"]) > _READ_WHOLE]
+            whole = {job: to_json(record) for job, record in singles.items()}
+            connection.execute(insert(job_records), [{"job": job, "record": text} for job, text in whole.items()])
+            long = [job for job, text in whole.items() if len(text) > _READ_WHOLE]
             if long:
                 lines = [{"job": job, "line": to_json(singles[job].listed)} for job in long]
                 connection.execute(insert(job_lines), lines)
