@@ -51,11 +51,11 @@ def _completion(main: RunFigures, baseline: RunFigures) -> Iterator[str]:
         return
     instead = f"{two_places(ours)} under {main.policy} instead of {two_places(theirs)} under {baseline.policy}"
     if two_places(ours) == two_places(theirs):
-        yield f"A job would have been done in the same mean time, {two_places(ours)}."
+        yield f"On average, a job would have taken {two_places(ours)} from submission to end under both."
     elif ours < theirs:
-        yield f"A job would have been done {instead}, in the mean."
+        yield f"On average, a job would have taken {instead}, from submission to end."
     else:
-        yield f"A job would have taken longer, in the mean: {instead}."
+        yield f"On average, a job would have taken longer: {instead}, from submission to end."
 
 
 def _slowed(main: RunFigures, budget: float) -> Iterator[str]:

@@ -61,7 +61,7 @@ def test_the_table_fits_the_terminal_and_folds_no_name(width: int, has_pass_time
 def test_headline_has_saving_completion_and_slowdown() -> None:
     assert a_report().headline == [
         "Sharing would have saved 0.75 GPU-hours, 38% of 2.",
-        "A job would have been done 75m under packed instead of 90m under exclusive-fifo, in the mean.",
+        "On average, a job would have taken 75m under packed instead of 90m under exclusive-fifo, from submission to end.",
         "No job would have been slowed by more than 25%.",
     ]
 
@@ -83,7 +83,7 @@ def test_headline_leaves_out_sentences_that_are_not_true() -> None:
     bad = together(2.5)
     found = headline(figures(bad), figures(alone()), 1.2)
     assert found[0] == "Sharing would have saved no GPU-hours."
-    assert found[1].startswith("A job would have taken longer")
+    assert found[1].startswith("On average, a job would have taken longer")
     assert "100% of the jobs would have been slowed by more than 20%, the worst 2.50 times" in found[2]
 
 
@@ -91,7 +91,7 @@ def test_headline_without_sharing_has_no_slowdown() -> None:
     found = headline(figures(alone(policy="packed")), figures(alone()), 1.2)
     assert found == [
         "Under packed no two jobs would have shared a device.",
-        "A job would have been done in the same mean time, 90m.",
+        "On average, a job would have taken 90m from submission to end under both.",
     ]
 
 
