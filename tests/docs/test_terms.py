@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -14,8 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def public_classes(folder: str) -> Iterator[str]:
     for path in (ROOT / folder).rglob("*.py"):
         if not path.is_relative_to(ROOT / "gpuq/lab"):
-            nodes = ast.parse(path.read_text()).body
-            yield from (node.name for node in nodes if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+            yield from re.findall(r"^class ([^\W_]\w*)", path.read_text(), re.MULTILINE)
 
 
 def test_every_public_class_of_the_core_is_in_the_table_and_no_other_is() -> None:

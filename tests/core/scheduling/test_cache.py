@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gpuq.core.scheduling import cache as pass_cache
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
@@ -378,20 +379,21 @@ def test_forecasts_that_are_replaced_end_what_was_concluded_from_the_old_ones() 
     assert list(play.launched()) == [1, 2]
 
 
-def test_conclusions_about_classes_without_waiting_jobs_are_dropped_in_the_end() -> None:
+def test_conclusions_about_classes_without_waiting_jobs_are_dropped_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pass_cache, "_PRUNE_FROM", 100)
     play = Playbook().forecast("kind", a_forecast(80, 4)).happen(a_report(a_device()))
-    for number in range(1, 1500):
+    for number in range(1, 150):
         apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
         apply(play.state, CancelRequested(JobId(number), "ada"), play.now)
     validate(play.state)
     play.decide()
-    for number in range(2000, 2600):
+    for number in range(200, 260):
         apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
     play.decide()
-    assert len(play.cache.classes) >= 600
-    for number in range(2000, 2600):
+    assert len(play.cache.classes) >= 60
+    for number in range(200, 260):
         apply(play.state, CancelRequested(JobId(number), "ada"), play.now)
-    for number in range(3000, 3600):
+    for number in range(300, 360):
         apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
     play.decide()
     play.context()

@@ -386,13 +386,13 @@ def test_the_same_history_gives_the_same_forecast(outcomes: list[Outcome]):
     assert forecast(predictor(*outcomes), RESNET) == forecast(predictor(*outcomes), RESNET)
 
 
-def test_ten_thousand_questions_are_answered_and_cached():
+def test_thousands_of_questions_are_answered_and_cached():
     chance = random.Random(3)
     works = [Work(f"net{chance.randrange(10**6)}", 2 ** (i % 8), 50.0, GIB) for i in range(120)]
     outcomes = [run(work, 120 * n + i, chance) for n in range(4) for i, work in enumerate(works)]
     of = predictor(*outcomes, model=fit(outcomes, Learning()))
     questions = []
-    for i in range(10_000):
+    for i in range(3000):
         if i % 2:
             known = outcomes[i % 120]
             kind, features = known.kind, {**known.features, "script_sha256": f"{i:064x}"}
@@ -402,8 +402,8 @@ def test_ten_thousand_questions_are_answered_and_cached():
         of.register(signature, features, kind)
         questions.append(Question(signature, KindId(kind), DEVICE))
     answers = of.answer(questions)
-    assert len(answers) == 10_000
-    assert sum(answer.known for answer in answers.values()) >= 5000
+    assert len(answers) == 3000
+    assert sum(answer.known for answer in answers.values()) >= 1500
     assert of.answer(questions) == answers
 
 
