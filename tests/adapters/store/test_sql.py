@@ -329,7 +329,7 @@ def test_processes_write_side_by_side_and_claims_have_one_winner(
     with ProcessPoolExecutor(2, mp_context=clean) as processes:
         running = [processes.submit(work_like_a_process, database_url, who) for who in range(2)]
         seq = 0
-        while wait(running, timeout=0.005).not_done:
+        while wait(running, timeout=0.02).not_done:
             seq += 1
             store.commit(Commit(entries=[an_entry(seq, 1)], hosts={"host": ("boot", seq)}))
         results = [each.result() for each in running]
