@@ -62,6 +62,10 @@ _MEANINGS = {
         "it refuses the login",
         "Put the right user and password into GPUQ_REDIS_URL, under systemd in /etc/gpuq/environment, then restart the services.",
     ),
+    ("redis", "full"): (
+        "it takes no more connections",
+        "Raise its `maxclients`, or end what else is connected: `redis-cli CLIENT LIST` shows it.",
+    ),
     ("redis", "unwritable"): (
         "it takes no writes, so no job starts",
         "Its log says why: give it memory (`maxmemory`) or room on its disk, or name the primary server in GPUQ_REDIS_URL.",

@@ -60,6 +60,7 @@ def test_no_daemon_is_broken_with_its_fix_and_the_rest_is_still_checked(gpuq: Co
     [
         ("redis", "unreachable", "Start Redis"),
         ("redis", "refused", "GPUQ_REDIS_URL"),
+        ("redis", "full", "maxclients"),
         ("redis", "unwritable", "maxmemory"),
         ("redis", "shared", "database number of its own"),
         ("database", "schema", "gpuq db upgrade"),
