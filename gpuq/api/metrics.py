@@ -73,7 +73,9 @@ def _live_view(view: LiveView | None, now: float) -> Iterator[Metric]:
         replaced = {(): policy.fault is not None}
         yield _gauge("gpuq_policy_replaced", "Whether the chosen policy was replaced after a fault.", replaced)
     yield from _devices(view.devices)
-    heard = {(host.name,): None if host.reported_at is None else max(0.0, now - host.reported_at) for host in view.hosts}
+    heard = {
+        (host.name,): None if host.reported_at is None else max(0.0, now - host.reported_at) for host in view.hosts
+    }
     yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last report.", heard, "host")
     if view.drift is not None:
         yield from _drift(view.drift)

@@ -53,7 +53,9 @@ NOT_WRITABLE = Fault(
     "unwritable",
     "Give it memory (`maxmemory`) or room on its disk, as its log says, or name the primary server in GPUQ_REDIS_URL.",
 )
-FULL = Fault("full", "Raise `maxclients` of the server, or end what else is connected: `redis-cli CLIENT LIST` shows it.")
+FULL = Fault(
+    "full", "Raise `maxclients` of the server, or end what else is connected: `redis-cli CLIENT LIST` shows it."
+)
 
 
 def async_client(url: str, connections: int = _MAX_CONNECTIONS) -> redis.asyncio.Redis:
