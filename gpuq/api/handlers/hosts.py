@@ -104,7 +104,8 @@ async def forget(request: web.Request) -> web.Response:
     if host.jobs:
         raise Conflict(
             f"Host {name} has jobs: {', '.join(map(str, host.jobs))}.",
-            fix=f"If it will not come back, `gpuq host lost {name}` ends them; then forget it.",
+            fix=f"If it will not come back, `gpuq host lost {name}` ends them, those with --requeue once their lease is over; "
+            "then forget it.",
         )
     if row is not None and not await context.read(context.store.replace_joined_host, row, None):
         raise Conflict(f"Host {name} was changed by another call at the same moment.", fix="Try again.")
