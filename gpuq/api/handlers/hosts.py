@@ -131,6 +131,7 @@ def host_views(context: ApiContext, live: LiveView | None) -> list[HostView]:
                 devices=len(devices),
                 lost=list(host.lost),
                 unread=host.unread,
+                clock_ahead_s=host.clock_ahead_s,
                 no_starts=None if no_starts is None else _no_starts_view(no_starts),
                 jobs=sorted({resident.job for device in devices for resident in device.residents}),
             )

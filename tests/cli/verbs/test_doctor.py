@@ -337,6 +337,15 @@ def test_a_host_whose_reports_are_dropped_is_broken_with_the_reason(gpuq: Comman
     assert (found["status"], found["found"]) == ("broken", "those of node2 are dropped: a number is too large")
 
 
+def test_a_host_with_another_clock_is_noted(gpuq: Command, healthy: FakeApi) -> None:
+    """It gives no command an answer of its own, so nothing else compares its clock."""
+    off = [{"name": "node2", "clock_ahead_s": -7200.2}, {"name": "node3", "clock_ahead_s": 0.2}, {"name": "node4"}]
+    healthy.on("GET", "/api/v1/hosts", off)
+    found = checks(gpuq("doctor", "--json"))["clocks"]
+    assert (found["status"], found["found"].split(",")[0]) == ("note", "the clock of node2 is 7200 s behind")
+    assert "on node2: timedatectl" in found["fix"]
+
+
 def test_a_host_that_can_start_no_job_is_broken_and_no_reset_is_asked_for(gpuq: Command, healthy: FakeApi) -> None:
     cannot = {"why": "no process is left", "since_at": "2026-11-22T10:00:00Z", "again_at": "2026-11-22T10:00:08Z"}
     healthy.on("GET", "/api/v1/hosts", [{"name": "node2", "no_starts": cannot}, {"name": "node3", "no_starts": None}])
