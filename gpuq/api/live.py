@@ -79,7 +79,8 @@ class LiveReader:
 
     async def probe(self) -> tuple[Live, str]:
         """The view of now, and `ok` or what is wrong with Redis: `unreachable`, `refused` for a login that it refuses,
-        `unwritable` where it takes no write, `shared` where another gpuq uses the same database of it."""
+        `full` where it takes no more connections, `unwritable` where it takes no write, `shared` where another gpuq uses
+        the same database of it."""
         async with self._pinging:  # anyone may ask, many at once, and each ping is a write
             if self._monotonic() - self._pinged_at >= _REUSE_S:
                 self._sign = await self._ping()

@@ -72,7 +72,11 @@ def _live_view(view: LiveView | None, now: float) -> Iterator[Metric]:
         )
         replaced = {(): policy.fault is not None}
         yield _gauge("gpuq_policy_replaced", "Whether the chosen policy was replaced after a fault.", replaced)
-    yield from _devices(view.devices, now)
+    yield from _devices(view.devices)
+    heard = {
+        (host.name,): None if host.reported_at is None else max(0.0, now - host.reported_at) for host in view.hosts
+    }
+    yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last report.", heard, "host")
     if view.drift is not None:
         yield from _drift(view.drift)
 
@@ -87,22 +91,16 @@ def _drift(drift: DriftStatus) -> Iterator[Metric]:
     yield _gauge("gpuq_forecast_kinds_in_alarm", in_alarm, {(): drift.kinds_in_alarm})
 
 
-def _devices(devices: Sequence[DeviceStatus], now: float) -> Iterator[Metric]:
+def _devices(devices: Sequence[DeviceStatus]) -> Iterator[Metric]:
     reporting = [(device.id, device.host, device.vitals) for device in devices if device.vitals]
     energy = {(gpu, host): vitals.energy_joules for gpu, host, vitals in reporting}
     xids = {(gpu, host, str(xid)): count for gpu, host, vitals in reporting for xid, count in vitals.xids or ()}
     throttled = {(gpu, host, reason): 1 for gpu, host, vitals in reporting for reason in vitals.throttling or ()}
-    heard: dict[str, float] = {}
-    for device in devices:
-        if device.read_at is not None:
-            heard[device.host] = max(heard.get(device.host, device.read_at), device.read_at)
     yield _counter("gpuq_gpu_energy_joules", "Energy since the driver was loaded.", energy, "gpu", "host")
     yield _counter("gpuq_gpu_xid_errors", "Errors that the driver reported.", xids, "gpu", "host", "xid")
     yield _gauge("gpuq_gpu_throttled", "Clocks are lowered for this reason.", throttled, "gpu", "host", "reason")
     for name, help_text, value in _DEVICE_GAUGES:
         yield _gauge(name, help_text, {(device.id, device.host): value(device) for device in devices}, "gpu", "host")
-    ages = {(host,): max(0.0, now - at) for host, at in heard.items()}
-    yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last reading.", ages, "host")
 
 
 def _vital(name: str, scale: float = 1.0) -> Callable[[DeviceStatus], float | None]:

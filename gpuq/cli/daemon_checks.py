@@ -19,6 +19,7 @@ from gpuq.home import Home
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 _CLOCK_TOLERANCE_S = 5.0
+_SYNCHRONISE = "timedatectl set-ntp true"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def daemon_checks(client: HttpClient, home: Home) -> list[Check]:
         theirs = client.server_time()
         if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
             apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
-            checks.append(Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true"))
+            checks.append(Check("clocks", NOTE, apart, f"Switch on time synchronisation: {_SYNCHRONISE}"))
     return [*checks, *_jobs(client), *_devices(client, _is_blind(parts)), *_hosts(client), *_policy(client)]
 
 
@@ -61,6 +62,10 @@ _MEANINGS = {
     ("redis", "refused"): (
         "it refuses the login",
         "Put the right user and password into GPUQ_REDIS_URL, under systemd in /etc/gpuq/environment, then restart the services.",
+    ),
+    ("redis", "full"): (
+        "it takes no more connections",
+        "Raise its `maxclients`, or end what else is connected: `redis-cli CLIENT LIST` shows it.",
     ),
     ("redis", "unwritable"): (
         "it takes no writes, so no job starts",
@@ -181,8 +186,8 @@ def is_silent(device: Record) -> bool:
 
 
 def _hosts(client: HttpClient) -> Iterator[Check]:
-    """The hosts that start no job, and those whose reports are dropped; and what the record lost, as after a replica without the
-    last commits replaced it."""
+    """The hosts that start no job, whose reports are dropped, or whose clocks are wrong; and what the record lost, as
+    after a replica without the last commits replaced it."""
     try:
         hosts: list[Record] = client.get("/api/v1/hosts")
     except GpuqError:  # the devices' check says why
@@ -195,6 +200,11 @@ def _hosts(client: HttpClient) -> Iterator[Check]:
         if host.get("unread"):
             fix = f"Run `gpuq doctor` on {host['name']}; upgrade gpuq there if it is older or newer."
             yield Check("reports", BROKEN, f"those of {host['name']} are dropped: {host['unread']}", fix)
+        ahead_s = host.get("clock_ahead_s")
+        if ahead_s is not None and abs(ahead_s) > _CLOCK_TOLERANCE_S:
+            by = f"{abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}"
+            found = f"the clock of {host['name']} is {by}, and so are the starts and ends of its jobs"
+            yield Check("clocks", NOTE, found, f"Switch on time synchronisation on {host['name']}: {_SYNCHRONISE}")
     for sentence in dict.fromkeys(sentence for host in hosts for sentence in host.get("lost", ())):
         fix = "Look at the jobs of that time (`gpuq queue -a`). Synchronous replication loses no commit."
         yield Check("record", NOTE, sentence, fix)

@@ -180,6 +180,11 @@ def _run(words: list[str]) -> int:
             f"`gpuq {name}` is not in gpuq-client, which only submits to a gpuq elsewhere and watches its jobs.",
             fix="Install gpuq-daemon in its place: pip uninstall gpuq-client, then pip install . in a checkout of gpuq",
         )
+    if name in OF_THE_DAEMON:
+        from gpuq.home import Home
+        from gpuq.settings import services_variables
+
+        os.environ.update({**services_variables(Home.from_environment()), **os.environ})
     module = import_module(f"gpuq.cli.verbs.{VERBS[name][0]}")
     code: int = module.run([*leading, *rest])
     return code

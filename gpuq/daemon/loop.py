@@ -256,7 +256,7 @@ class Dispatcher:
         self.journal.note(item, now + self._wall_offset)
         self.recorder.note(item, self.state)
         if isinstance(item, HostReported):
-            self.view.note(item)
+            self.view.note(item, now + self._wall_offset)
             self.unrecorded.heard(item, self.state, now)
             self.recorder.commit.marks += self.marks.note(item, self.state, now + self._wall_offset)
         elif isinstance(item, Submitted):

@@ -56,11 +56,14 @@ class View:
         self._kind_alone = kind_alone
         self._limits = limits
         self._reports: dict[AttemptId, ResidentReport] = {}
+        self._ahead_s: dict[HostId, float] = {}
         self.passes = 0
         self.pass_seconds = 0.0
 
-    def note(self, report: HostReported) -> None:
-        """Keep what a host reported of its residents."""
+    def note(self, report: HostReported, sent_at: float) -> None:
+        """Keep what a host reported of its residents, and how far its wall clock is ahead of ours: the report was sent at
+        `sent_at` by ours."""
+        self._ahead_s[report.host] = report.at - sent_at
         self._reports.update({resident.attempt: resident for resident in report.residents})
 
     def draw(
@@ -106,7 +109,8 @@ class View:
             reported_at = None if host is None else host.last_seen + wall_offset
             drained, lost = state.drained.get(name), self._lost(name)
             no_starts = None if host is None else host.no_starts
-            yield HostStatus(name, reported_at, drained, lost, self._unread.get(name), no_starts)
+            unread, ahead_s = self._unread.get(name), self._ahead_s.get(name)
+            yield HostStatus(name, reported_at, drained, lost, unread, no_starts, ahead_s)
 
     def _device(
         self, state: State, device: Device, now: float, wall_offset: float, reserved_for: JobId | None

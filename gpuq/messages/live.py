@@ -107,7 +107,7 @@ class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
 class HostStatus(msgspec.Struct, frozen=True):
     """A host: when it reported last (Unix seconds; None: not since the dispatcher began), and why it is drained, if it is. `lost`
     says what the record had lost of it since the dispatcher began, a sentence each; `unread` why its last report was dropped;
-    `no_starts` why it starts no job for now."""
+    `no_starts` why it starts no job for now; `clock_ahead_s` how far its clock is ahead of the dispatcher's, below 0 behind."""
 
     name: str
     reported_at: float | None = None
@@ -115,6 +115,7 @@ class HostStatus(msgspec.Struct, frozen=True):
     lost: tuple[str, ...] = ()
     unread: str | None = None
     no_starts: NoStarts | None = None
+    clock_ahead_s: float | None = None
 
 
 class PolicyReplacement(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ async def test_readyz_names_what_is_missing_in_fixed_words(endpoint: Endpoint) -
     assert (await ready(endpoint))[1]["dispatcher"] == "stale"
     endpoint.stream.picture = picture(time.time(), shares_redis=True)
     assert (await ready(endpoint))[1]["redis"] == "shared"
-    for word in ("refused", "unwritable"):
+    for word in ("refused", "full", "unwritable"):
         endpoint.stream.fault = Unreachable(sign=word)
         assert (await ready(endpoint))[1]["redis"] == word
     endpoint.stream.down = True
@@ -166,6 +166,21 @@ async def test_metrics_have_the_vitals_that_a_device_reports(
     assert xids == {"31": 2, "79": 1}
     device = next(one for one in (await endpoint.get("/api/v1/gpus"))[1] if one["unwell"])
     assert (device["power_watts"], device["throttling"], device["xids"]) == (412.5, ["power_cap"], {"31": 2, "79": 1})
+
+
+async def test_the_age_of_the_last_report_goes_on_while_a_host_is_silent(endpoint: Endpoint) -> None:
+    """Its devices have no reading by then. A host that was not heard since the dispatcher began has no known age."""
+    afternoon(endpoint.store, endpoint.stream)
+    assert endpoint.stream.picture is not None
+    live = msgspec.json.decode(endpoint.stream.picture)
+    for device in live["devices"]:
+        device["read_at"] = None
+    live["hosts"] = [{"name": "rack-3", "reported_at": live["at"] - 90}, {"name": "rack-4"}]
+    endpoint.stream.picture = msgspec.json.encode(live)
+    async with endpoint.socket.get("/metrics") as answer:
+        families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
+    (silent,) = families["gpuq_worker_heartbeat_age_seconds"].samples
+    assert (silent.labels, silent.value) == ({"host": "rack-3"}, pytest.approx(90, abs=5))
 
 
 def drifting() -> dict[str, Any]:

@@ -31,6 +31,8 @@ tests:
       - {series: 'gpuq_dispatcher_view_age_seconds{job="gpuq"}', values: '1x10'}
       - {series: 'gpuq_worker_heartbeat_age_seconds{host="node2"}', values: '90x10'}
       - {series: 'gpuq_worker_heartbeat_age_seconds{host="node1"}', values: '1x10'}
+      - {series: 'gpuq_gpu_jobs{gpu="g0",host="node1"}', values: '0x10'}
+      - {series: 'gpuq_gpu_jobs{gpu="g1",host="node3"}', values: '0x10'}
     alert_rule_test:
       - {eval_time: 1m, alertname: GpuqDown, exp_alerts: []}
       - eval_time: 5m
@@ -46,16 +48,22 @@ tests:
         exp_alerts:
           - exp_labels: {severity: warning, host: node2}
             exp_annotations:
-              summary: Host node2 has not reported for 1m 30s
-              fix: '`gpuq host list`; if it does not come back, `gpuq host lost node2`.'
+              summary: Host node2 does not report
+              fix: '`gpuq host list` says since when; if it does not come back, `gpuq host lost node2`.'
+          - exp_labels: {severity: warning, host: node3}
+            exp_annotations:
+              summary: Host node3 does not report
+              fix: '`gpuq host list` says since when; if it does not come back, `gpuq host lost node3`.'
   - interval: 1m
     input_series:
       - {series: 'gpuq_gpu_jobs{gpu="g0",host="a"}', values: '1x60'}
       - {series: 'gpuq_gpu_jobs{gpu="g1",host="a"}', values: '1x60'}
       - {series: 'gpuq_gpu_utilization_ratio{gpu="g0",host="a"}', values: '0x60'}
       - {series: 'gpuq_gpu_utilization_ratio{gpu="g1",host="a"}', values: '0x20 0.5 0x39'}
-      - {series: 'gpuq_jobs_finished_total{outcome="failed"}', values: '0+1x60'}
-      - {series: 'gpuq_jobs_finished_total{outcome="completed"}', values: '0x60'}
+      - {series: 'gpuq_jobs_finished_total{outcome="failed",instance="main"}', values: '0+1x60'}
+      - {series: 'gpuq_jobs_finished_total{outcome="completed",instance="main"}', values: '0x60'}
+      - {series: 'gpuq_jobs_finished_total{outcome="failed",instance="standby"}', values: '0x60'}
+      - {series: 'gpuq_jobs_finished_total{outcome="completed",instance="standby"}', values: '0x60'}
     alert_rule_test:
       - eval_time: 45m
         alertname: GpuqIdleDeviceHeld
@@ -67,7 +75,7 @@ tests:
       - eval_time: 60m
         alertname: GpuqManyFailures
         exp_alerts:
-          - exp_labels: {severity: info, outcome: failed}
+          - exp_labels: {severity: info, outcome: failed, instance: main}
             exp_annotations: {summary: Most jobs of the last hour failed, fix: '`gpuq report waste --by user --days 1`.'}
 """
 

@@ -34,7 +34,7 @@ until [ -s {HOME}/dispatcher.key ]; do sleep 0.1; done
 # What a driver would leave: the joining host itself has nothing of gpuq.
 BARE = """
 rm -rf /opt/gpuq /etc/systemd/system/gpuq* /etc/systemd/system/sysusers.d /etc/systemd/system/tmpfiles.d /etc/gpuq /var/lib/gpuq*
-rm -rf /run/gpuq* /etc/pam.d/gpuq
+rm -rf /run/gpuq* /etc/pam.d/gpuq /usr/local/lib/tmpfiles.d
 systemctl daemon-reload
 useradd -m -u 1001 ann
 install -d -m 750 /etc/gpuq
@@ -93,7 +93,7 @@ def site() -> Iterator[Site]:
         yield Site(lab, mock)
 
 
-def test_a_host_that_joins_starts_jobs_as_their_submitters_and_ends_those_whose_lease_it_cannot_renew(
+def test_a_host_that_joins_starts_jobs_as_their_submitters_ends_those_whose_lease_it_cannot_renew_and_outlasts_a_reboot(
     site: Site,
 ) -> None:
     add = f"runuser -u gpuq -- env GPUQ_HOME={HOME} $(cat /etc/gpuq/environment) /opt/gpuq/bin/gpuq host add joinnode"
@@ -115,3 +115,8 @@ def test_a_host_that_joins_starts_jobs_as_their_submitters_and_ends_those_whose_
     again = f"/var/lib/gpuq-jobs/{kept}-2/started.json"
     wait_for(lambda: site.lab.run("joinnode", "test", "-e", again, check=False).returncode == 0, 120)
     site.gpuq("cancel", str(kept))
+
+    site.lab.kill("joinnode")
+    site.lab.boot("joinnode")
+    later = site.submit("--", "id", "-un")
+    wait_for(lambda: site.state(later) == "COMPLETED", 120, lambda: site.story(later))

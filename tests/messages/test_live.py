@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 import msgspec
+import pytest
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.actions import Launch
@@ -46,7 +47,7 @@ def test_every_number_of_a_report_is_in_the_live_numbers_of_the_api() -> None:
     view = View(Limits(), lambda _kind, _type: None)
     for item in (report, Submitted(job), Launch(attempt, Verdict(True, Rule.IDLE)), report):
         apply(state, item, 1.0)
-    view.note(report)
+    view.note(report, report.at)
 
     resident = decode(view.draw(state, 1.0, DispatcherStatus())).resident(1)
 
@@ -55,3 +56,11 @@ def test_every_number_of_a_report_is_in_the_live_numbers_of_the_api() -> None:
     shown = msgspec.to_builtins(resident.numbers)
     assert {name: shown[name] for name in any_numbers()} == any_numbers()
     assert "job" not in shown
+
+
+@pytest.mark.parametrize("ahead_s", [3600.0, -90.0])
+def test_how_far_the_clock_of_a_host_is_ahead_is_shown(ahead_s: float) -> None:
+    report, state, view = a_report(a_device()), State(), View(Limits(), lambda _kind, _type: None)
+    apply(state, report, 1.0)
+    view.note(report, report.at - ahead_s)
+    assert [host.clock_ahead_s for host in decode(view.draw(state, 1.0, DispatcherStatus())).hosts] == [ahead_s]

@@ -97,7 +97,7 @@ def broker(folder: Path, pid1: Pid1, **changes: Any) -> Broker:
     values: dict[str, Any] = {
         "home": Home(folder / "gpuq"),
         "instance": INSTANCE,
-        "public": keys.public_text(KEY),
+        "public": lambda: keys.public_text(KEY),
         "seen": seen,
         "service": pwd.getpwuid(os.getuid()),
         "least_uid": 1000,

@@ -14,7 +14,7 @@ from gpuq_broker.unit import PAM_SERVICE
 
 from gpuq.errors import BadSettings
 from gpuq.messages import launch
-from gpuq.settings import Api
+from gpuq.settings import SERVICES_ENVIRONMENT, SERVICES_HOME, Api
 
 ROOT = Path(__file__).resolve().parents[2]
 RENDER = ROOT / "systemd" / "render.py"
@@ -77,6 +77,13 @@ def test_a_prefix_without_gpuq_is_refused_with_the_fix(tmp_path):
     done = run(sys.executable, RENDER, "--prefix", tmp_path, "--out", tmp_path / "out")
     assert (done.returncode, done.stdout) == (2, "")
     assert "first install gpuq" in done.stderr
+
+
+@pytest.mark.parametrize("service", sorted(set(SERVICES) - {"gpuq-broker.service"}))
+def test_the_commands_know_where_the_services_have_their_settings_from(units, service):
+    unit = settings(units / service)
+    assert f"GPUQ_HOME={SERVICES_HOME}" in unit["Environment"]
+    assert unit["EnvironmentFile"] == [f"-{SERVICES_ENVIRONMENT}"]
 
 
 @needs_analyze

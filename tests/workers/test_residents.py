@@ -687,7 +687,20 @@ def test_a_unit_that_ran_and_is_gone_without_an_end_is_lost_at_once(in_unit: InU
     in_unit.active = False
     for _ in range(3):
         in_unit.host.look()
-    assert in_unit.host.events()[1].ending == "lost"
+    lost = in_unit.host.events()[1]
+    assert (lost.ending, lost.reason) == ("lost", "its unit ended, and PID 1 did not write down how")
+
+
+def test_a_unit_that_a_restart_of_the_machine_ended_says_so(in_unit: InUnit) -> None:
+    """Of what the job could write nothing counts, so that the boot is in the order."""
+    in_unit.start()
+    in_unit.host.settle(1)
+    unit = {"name": "gpuq-1-1.service", "at": 1000.0, "uptime": 0.0, "boot_id": "an earlier boot"}
+    in_unit.made.order("train", shim=None, unit=unit)
+    in_unit.active = False
+    in_unit.host.restart()
+    lost = in_unit.host.settle(2)[1]
+    assert (lost.ending, lost.reason) == ("lost", "the machine was restarted while it ran")
 
 
 def test_a_unit_that_does_not_come_has_half_a_minute(in_unit: InUnit) -> None:

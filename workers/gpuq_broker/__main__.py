@@ -7,6 +7,7 @@ import os
 import pwd
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 from gpuq.errors import BadSettings, GpuqError
@@ -43,6 +44,7 @@ def main() -> int:
 
 def _broker() -> Broker:
     home = Home.from_environment()
+    public_key(PUBLIC_KEY)
     try:
         least_uid = int(os.environ.get("GPUQ_BROKER_LEAST_UID") or LEAST_UID)
         service = pwd.getpwnam(os.environ.get("GPUQ_BROKER_SERVICE") or "gpuq")
@@ -53,7 +55,7 @@ def _broker() -> Broker:
     return Broker(
         home=home,
         instance=instance_id(home, Path("/proc/sys/kernel/random/boot_id").read_text().strip()),
-        public=public_key(PUBLIC_KEY),
+        public=partial(public_key, PUBLIC_KEY),
         seen=Path(os.environ["STATE_DIRECTORY"]),
         service=service,
         least_uid=least_uid,

@@ -83,13 +83,17 @@ class StartRefused(Exception):
     """The unit is not started. The message is a sentence for the submitter and the log; it has no value of a variable."""
 
 
+class HostRefuses(StartRefused):
+    """No unit of any job would be started: the key or the clock of this host is wrong, or its home was replaced."""
+
+
 def check_credential(credential: LaunchCredential, instance: str, least_uid: int, now: float) -> None:
     """Raises StartRefused unless the credential is for this instance, for a user's account and has not expired at `now`."""
     if credential.instance != instance:
-        raise StartRefused(f"the credential is for another machine or home, of host {credential.host}")
+        raise HostRefuses(f"the credential is for another machine or home, of host {credential.host}")
     if now >= credential.expires_at:
         late_s = now - credential.expires_at
-        raise StartRefused(
+        raise HostRefuses(
             f"the credential expired {late_s:.0f} s ago; compare the clocks of this host and the main host"
         )
     if credential.uid < max(least_uid, LEAST_UID):

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from gpuq.errors import BadSettings
 from gpuq.home import Home
 from gpuq.messages import launch
 from gpuq_broker import checks, unit
-from gpuq_broker.checks import StartRefused
+from gpuq_broker.checks import HostRefuses, StartRefused
 from gpuq_broker.pid1 import Pid1, Pid1Failed
 
 log = logging.getLogger("gpuq.broker")
@@ -40,12 +41,13 @@ class Broker:
     """Starts and ends units for the account of the services.
 
     `home` is the services' home, `seen` a folder of our own with a file for each attempt that was started, which may be removed
-    some time later, as a credential lasts minutes. `public` is the dispatcher's key. No uid below `least_uid` is accepted.
+    some time later, as a credential lasts minutes. `public` reads the dispatcher's key, each time: a broker that is asked again
+    and again would keep a wrong one. No uid below `least_uid` is accepted.
     """
 
     home: Home
     instance: str
-    public: str
+    public: Callable[[], str]
     seen: Path
     service: pwd.struct_passwd
     least_uid: int
@@ -82,7 +84,7 @@ class Broker:
                 raise StartRefused("no order came with the credential")
         except (StartRefused, launch.BadLaunch) as refusal:
             log.warning("refused: %s", refusal)
-            return launch.Answer(str(refusal), final=True)
+            return launch.Answer(str(refusal), final=not isinstance(refusal, HostRefuses))
         except Pid1Failed as error:
             log.warning("PID 1 did not do it: %s", error)
             return launch.Answer(f"PID 1 did not do it: {error}")
@@ -91,7 +93,7 @@ class Broker:
         return launch.Answer()
 
     def _start(self, request: launch.StartUnit, file: int) -> None:
-        credential = launch.opened(request.credential, self.public)
+        credential = self._opened(request.credential)
         checks.check_credential(credential, self.instance, self.least_uid, self.clock())
         account = checks.check_account(credential, self.account(credential.user))
         order: launch.UnitOrder = launch.decoded(_content(file), launch.UnitOrder)
@@ -102,6 +104,16 @@ class Broker:
             handed.write(unit.order_for_shim(command, order))
             self.pid1.start(name, unit.properties(credential, command, order, handed.fileno(), self.home, self.service))
         log.info("%s started as %s (uid %d)", name, credential.user, credential.uid)
+
+    def _opened(self, credential: launch.SignedCredential) -> launch.LaunchCredential:
+        try:
+            return launch.opened(credential, self.public())
+        except BadSettings as error:
+            raise HostRefuses(f"{error.message} {error.fix}") from error
+        except launch.BadLaunch as error:
+            raise HostRefuses(
+                f"{error}; /etc/gpuq/dispatcher.pub must be the public half of dispatcher.key on the main host"
+            ) from error
 
     def _see(self, credential: launch.LaunchCredential) -> None:
         """Note the attempt as started, once. A power cut may lose the note, and no credential outlives its boot."""

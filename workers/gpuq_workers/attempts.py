@@ -47,11 +47,12 @@ class UnreadableFile(OSError):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """The systemd unit that an attempt was given to: its name, and when (Unix seconds, and CLOCK_BOOTTIME)."""
+    """The systemd unit that an attempt was given to: its name, when (Unix seconds, and CLOCK_BOOTTIME), and on which boot."""
 
     name: str
     at: _Moment
     uptime: float
+    boot_id: str | None = None
 
 
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):

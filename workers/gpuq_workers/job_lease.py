@@ -24,7 +24,7 @@ def check(path: Path) -> None:
     if not os.access(path, os.W_OK):
         raise BadSettings(
             f"The lease of jobs, {path}, cannot be written.",
-            fix="systemd-tmpfiles --create makes it; docs/hosts.md has all of it.",
+            fix="systemd-tmpfiles --create gpuq.conf; docs/hosts.md, Jobs of several users, says where that file has to be.",
         )
 
 

@@ -21,7 +21,7 @@ from typing import Protocol
 import msgspec
 
 from gpuq.adapters.devices import Placement
-from gpuq.adapters.process import send_signal
+from gpuq.adapters.process import boot_id, send_signal
 from gpuq.core.state.attempt import Attempt
 from gpuq.errors import BadSettings, Failure, Unreachable
 from gpuq.home import Home
@@ -191,7 +191,8 @@ class SubmitterLauncher:
         # In the user's own home: the services may not write there, and most sites share homes among their hosts.
         env.update(checkpoint_variable(Home.of_user(user.pw_dir), claimed.record, claimed.attempt))
         id_ = claimed.attempt.id
-        unit = Unit(launch.unit_name(id_.job, id_.number), self._clock(), time.clock_gettime(time.CLOCK_BOOTTIME))
+        uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+        unit = Unit(launch.unit_name(id_.job, id_.number), self._clock(), uptime, boot_id())
         order = order_file(self._settings, claimed.record, claimed.attempt, claimed.placement, env, unit)
         # Its shim belongs to the user, so the services can hand it no request for a pause.
         return msgspec.structs.replace(order, blink=False, stdin="/dev/null")

@@ -51,6 +51,13 @@ class LiveAttempt:
         """The unit that runs it as its submitter; None if a shim of the worker service does."""
         return self.order.unit if self.order else None
 
+    @property
+    def boot(self) -> str | None:
+        """The boot of the machine on which it was started, as far as files that are not the job's say."""
+        if self.unit is not None:
+            return self.unit.boot_id
+        return self.shim.boot_id if self.shim is not None else None
+
     def marks(self) -> dict[str, str]:
         """What the environment of each of its processes has."""
         attempt = self.folder.attempt

@@ -77,6 +77,7 @@ _HELD_FOR_S = 600.0
 _SUPERVISOR = "its supervisor, gpuq's shim process"
 _UNSTARTED = f"{_SUPERVISOR}, ended before it started the job"
 _NO_UNIT = "PID 1 or its bus did not start its unit"
+_NO_END = "its unit ended, and PID 1 did not write down how"
 _UNORDERED = "its order was not carried out: the process that follows orders ended, or gave up waiting for the record"
 
 
@@ -377,7 +378,7 @@ class Residents:
         if not has_started and live.order is None and not os.path.lexists(live.folder.path):
             del self._live[live.folder.attempt]  # the record did not let it start
             return None
-        if live.shim is not None and live.shim.boot_id != boot_id():
+        if live.boot not in {None, boot_id()}:
             ending, reason = Ending.LOST, "the machine was restarted while it ran"
         elif live.unreadable:
             why = "; ".join(file.why for file in live.unreadable.values())
@@ -387,7 +388,8 @@ class Residents:
             reason = _UNORDERED if live.order is None else _UNSTARTED if live.unit is None else _NO_UNIT
         else:
             what = f"{_SUPERVISOR}, was killed" if live.shim is not None else "its folder was removed while it ran"
-            ending, reason = Ending.LOST, f"{what}; gpuq ended what it found of the job"
+            reason = f"{what}; gpuq ended what it found of the job" if live.unit is None else _NO_END
+            ending = Ending.LOST
         live.folder.close_abandoned(ending, reason, self.clock())
         live.unreadable.clear()
         return self._read(live, "exit.json", live.folder.ended)

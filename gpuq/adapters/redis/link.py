@@ -1,7 +1,7 @@
 """Clients for Redis: timeouts, protocol, the translation of errors, and keys that another program has put in the place of ours.
 
 A URL may be `redis://`, `rediss://` or `unix://`. Every fault of the server becomes `gpuq.errors.Unreachable`: refused, timed
-out, still loading, read-only, out of memory. Passwords never appear in a message.
+out, still loading, read-only, out of memory or of connections. Passwords never appear in a message.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _OTHER_TYPE = "WRONGTYPE"
 _UNUSABLE = (_OTHER_TYPE, "exhausted the last possible ID")
 # What Redis says of a write that it does not take because its disk is full, or for lack of replicas. Other reasons have a class.
 _TAKES_NO_WRITE = ("MISCONF", "NOREPLICAS")
+# What it says to a connection beyond its `maxclients`.
+_TAKES_NO_CLIENT = "max number of clients"
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -50,6 +52,9 @@ LOGIN_REFUSED = Fault("refused", "Put the right user and password into GPUQ_REDI
 NOT_WRITABLE = Fault(
     "unwritable",
     "Give it memory (`maxmemory`) or room on its disk, as its log says, or name the primary server in GPUQ_REDIS_URL.",
+)
+FULL = Fault(
+    "full", "Raise `maxclients` of the server, or end what else is connected: `redis-cli CLIENT LIST` shows it."
 )
 
 
@@ -134,6 +139,8 @@ def _fault_of(error: Exception) -> Fault:
         return LOGIN_REFUSED
     if isinstance(error, redis.ReadOnlyError | redis.exceptions.OutOfMemoryError):
         return NOT_WRITABLE
+    if _TAKES_NO_CLIENT in str(error):
+        return FULL
     return NOT_WRITABLE if any(words in str(error) for words in _TAKES_NO_WRITE) else AWAY
 
 

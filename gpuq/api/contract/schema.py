@@ -102,7 +102,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
 
     `drained` is the operator's reason; `reported_at` is null where it did not report since the dispatcher began. `lost` are
     sentences: what the record had lost of the host and the dispatcher found out since it began. `unread`: why its last report
-    was dropped; null for one that was taken.
+    was dropped; null for one that was taken. `clock_ahead_s`: how far its clock is ahead of the dispatcher's.
     """
 
     name: str
@@ -114,6 +114,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[str] = []
     unread: str | None = None
     no_starts: NoStartsView | None = None
+    clock_ahead_s: float | None = None
 
 
 class Invited(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,7 +104,8 @@ async def forget(request: web.Request) -> web.Response:
     if host.jobs:
         raise Conflict(
             f"Host {name} has jobs: {', '.join(map(str, host.jobs))}.",
-            fix=f"If it will not come back, `gpuq host lost {name}` ends them; then forget it.",
+            fix=f"If it will not come back, `gpuq host lost {name}` ends them, those with --requeue once their lease is over; "
+            "then forget it.",
         )
     if row is not None and not await context.read(context.store.replace_joined_host, row, None):
         raise Conflict(f"Host {name} was changed by another call at the same moment.", fix="Try again.")
@@ -130,6 +131,7 @@ def host_views(context: ApiContext, live: LiveView | None) -> list[HostView]:
                 devices=len(devices),
                 lost=list(host.lost),
                 unread=host.unread,
+                clock_ahead_s=host.clock_ahead_s,
                 no_starts=None if no_starts is None else _no_starts_view(no_starts),
                 jobs=sorted({resident.job for device in devices for resident in device.residents}),
             )

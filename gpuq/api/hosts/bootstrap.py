@@ -25,6 +25,9 @@ ADDRESS, FINGERPRINT, NAME, SECRET = (globals()[name] for name in ("A", "F", "N"
 AS_SERVICE = os.geteuid() == 0 and Path("/run/systemd/system").is_dir() and "GPUQ_HOME" not in os.environ
 PREFIX = Path(os.environ.get("GPUQ_PREFIX", "/opt/gpuq" if os.geteuid() == 0 else Path.home() / ".local/share/gpuq"))
 UNITS = PREFIX / "share" / "units"
+SYSTEM = Path("/etc/systemd/system")
+LOCAL = Path("/usr/local/lib")
+PAM = Path("/etc/pam.d/gpuq")
 BROKER_KEY = Path("/etc/gpuq/dispatcher.pub")
 
 
@@ -86,15 +89,19 @@ def install() -> None:
 
 def prepare_system() -> None:
     """The user gpuq, the home and the units."""
-    out = Path("/etc/systemd/system")
     if UNITS.exists():
-        run(sys.executable, str(UNITS / "render.py"), "--prefix", str(PREFIX), "--out", str(out))
-    run("systemd-sysusers", str(out / "sysusers.d" / "gpuq.conf"))
-    run("systemd-tmpfiles", "--create", str(out / "tmpfiles.d" / "gpuq.conf"))
+        run(sys.executable, str(UNITS / "render.py"), "--prefix", str(PREFIX), "--out", str(SYSTEM))
+    for kind in ("sysusers.d", "tmpfiles.d"):
+        if (SYSTEM / kind).exists():  # the Debian package has them in their places
+            # Where systemd looks at each boot, which leaves nothing of /run, and each day for logs that are old enough to go.
+            (LOCAL / kind).mkdir(parents=True, exist_ok=True)
+            shutil.copy(SYSTEM / kind / "gpuq.conf", LOCAL / kind)
+    run("systemd-sysusers", "gpuq.conf")
+    run("systemd-tmpfiles", "--create", "gpuq.conf")
     run("systemctl", "daemon-reload")
-    if not Path("/etc/pam.d/gpuq").exists():  # a site may have its own
-        shutil.copy(out / "pam.d" / "gpuq", "/etc/pam.d/gpuq")
-        Path("/etc/pam.d/gpuq").chmod(0o644)
+    if not PAM.exists():  # a site may have its own
+        shutil.copy(SYSTEM / "pam.d" / "gpuq", PAM)
+        PAM.chmod(0o644)
 
 
 def join(run_as: str) -> None:

@@ -14,7 +14,7 @@ from gpuq.errors import BadInput
 _DONE = {
     "drain": "No new jobs start on {host}. What runs there goes on: {jobs}.",
     "resume": "Jobs start on {host} again.",
-    "lost": "What ran on {host} ends as NODE_FAIL: {jobs}.",
+    "lost": "What ran on {host} ends as NODE_FAIL, with --requeue once its lease is over: {jobs}.",
     "forget": "{host} and its devices are removed; its certificate has ended.",
     "rotate": "{host} makes a new key and gets a new certificate within seconds; then the former ones end.",
 }
@@ -71,6 +71,12 @@ def no_starts(host: Record) -> str | None:
     return f"starts no job since {fmt.local_time(found['since_at'])}: {str(found['why']).rstrip('.')}{again}"
 
 
+def _failing(host: Record) -> str:
+    """The same for a narrow column, whose end may be cut: the cause first."""
+    found = host.get("no_starts")
+    return "" if found is None else f"{str(found['why']).rstrip('.')}, since {fmt.local_time(found['since_at'])}"
+
+
 def listing(hosts: list[Record], width: int) -> list[str]:
     """A table of hosts, one line each."""
     columns = [Column("HOST"), Column("STATE"), Column("DEVICES", right=True), Column("JOBS", right=True)]
@@ -82,7 +88,7 @@ def listing(hosts: list[Record], width: int) -> list[str]:
             str(host["devices"]),
             str(len(host["jobs"])),
             fmt.local_time(host["reported_at"]) if host["reported_at"] else "not yet",
-            fmt.clean(host["drained"] or no_starts(host) or ""),
+            fmt.clean(host["drained"] or _failing(host)),
         )
         for host in hosts
     ]

@@ -33,6 +33,7 @@ def test_an_invalid_url_is_bad_settings(make):
     ("error", "sign", "fix"),
     [
         (redis.AuthenticationError("WRONGPASS"), "refused", "password"),
+        (redis.ConnectionError("max number of clients reached"), "full", "maxclients"),
         (redis.ReadOnlyError("READONLY"), "unwritable", "primary"),
         (redis.BusyLoadingError("LOADING"), "unreachable", "gpuq doctor"),
         (ConnectionResetError(), "unreachable", "gpuq doctor"),

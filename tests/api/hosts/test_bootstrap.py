@@ -44,3 +44,25 @@ async def test_a_machine_that_may_not_join_keeps_its_brokers_key(main: Main, tmp
     with pytest.raises(SystemExit):
         await asyncio.to_thread(program(main, BROKER_KEY=key, join=lambda _: sys.exit(6), **steps)["main"])
     assert key.read_text() == "its own"
+
+
+@pytest.mark.parametrize("by", ["the main host", "a Debian package"])
+async def test_systemd_finds_at_each_boot_what_a_host_needs_in_run(main: Main, tmp_path: Path, by: str) -> None:
+    """A reboot empties /run: without its lease, a host whose jobs run as their submitters started none any more."""
+    ran: list[tuple[str, ...]] = []
+    places = {name: tmp_path / name for name in ("SYSTEM", "LOCAL", "PAM", "UNITS")}
+    names = program(main, run=lambda *words: ran.append(words), **places)
+    if by == "the main host":
+        for file in ("sysusers.d/gpuq.conf", "tmpfiles.d/gpuq.conf", "pam.d/gpuq"):
+            (places["SYSTEM"] / file).parent.mkdir(parents=True)
+            (places["SYSTEM"] / file).write_text(file)
+    else:
+        places["PAM"].touch()
+    names["prepare_system"]()
+    found = places["LOCAL"] / "tmpfiles.d" / "gpuq.conf"
+    assert found.exists() is (by == "the main host")
+    assert ran == [
+        ("systemd-sysusers", "gpuq.conf"),
+        ("systemd-tmpfiles", "--create", "gpuq.conf"),
+        ("systemctl", "daemon-reload"),
+    ]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gpuq.cli.main import main
 from gpuq.cli.verbs import doctor
 from gpuq.home import Home
 from tests.cli import samples
@@ -60,6 +61,7 @@ def test_no_daemon_is_broken_with_its_fix_and_the_rest_is_still_checked(gpuq: Co
     [
         ("redis", "unreachable", "Start Redis"),
         ("redis", "refused", "GPUQ_REDIS_URL"),
+        ("redis", "full", "maxclients"),
         ("redis", "unwritable", "maxmemory"),
         ("redis", "shared", "database number of its own"),
         ("database", "schema", "gpuq db upgrade"),
@@ -210,6 +212,41 @@ def test_wrong_settings_are_broken_and_unknown_names_are_noted(gpuq: Command, he
     assert found["found"] == f"{said}; it must be a whole number of at least 1."
 
 
+@pytest.fixture
+def environment_file(healthy: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As if the home were that of the services that systemd starts. The command runs in this process."""
+    file = tmp_path / "environment"
+    monkeypatch.setattr("gpuq.settings.SERVICES_HOME", healthy.home)
+    monkeypatch.setattr("gpuq.settings.SERVICES_ENVIRONMENT", file)
+    monkeypatch.setattr(os, "environ", {**os.environ, "GPUQ_HOME": str(healthy.home)})
+    return file
+
+
+def test_commands_that_read_settings_have_those_that_systemd_gives_the_services(
+    environment_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an upgrade would make a record in the home beside that of the services, and wrong settings would be called right."""
+    upgraded = []
+    monkeypatch.setattr("gpuq.cli.verbs.db.become_module", lambda _: upgraded.append(os.environ["GPUQ_DATABASE_URL"]))
+    lines = ("# for all units", "", "GPUQ_DATABASE_URL=postgresql://db/gpuq", "GPUQ_ADMISSION_RISK='7'", "LANG=x")
+    environment_file.write_text("\n".join(lines))
+    os.environ["LANG"] = "C"
+    main(["db", "upgrade"])
+    assert (upgraded, os.environ["LANG"]) == (["postgresql://db/gpuq"], "C")
+    found = doctor._settings(Home.from_environment())
+    assert found.found.startswith("GPUQ_ADMISSION_RISK sets `risk` under [admission] to '7'")
+    os.environ["GPUQ_DATABASE_URL"] = "sqlite:////shell.db"
+    main(["db", "upgrade"])
+    assert upgraded[1:] == ["sqlite:////shell.db"], "what the shell sets goes first"
+
+
+def test_settings_of_the_services_that_cannot_be_read_are_said(
+    environment_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment_file.mkdir()
+    assert (main(["doctor"]), "Run this as the user gpuq" in capsys.readouterr().err) == (2, True)
+
+
 def test_removed_setting_is_a_note(gpuq: Command, healthy: FakeApi) -> None:
     (healthy.home / "config.toml").write_text("[scheduling]\novertaking = 20\n")
     done = gpuq("doctor", "--json")
@@ -298,6 +335,15 @@ def test_a_host_whose_reports_are_dropped_is_broken_with_the_reason(gpuq: Comman
     healthy.on("GET", "/api/v1/hosts", [{"name": "node2", "unread": "a number is too large"}, {"name": "node3"}])
     found = checks(gpuq("doctor", "--json"))["reports"]
     assert (found["status"], found["found"]) == ("broken", "those of node2 are dropped: a number is too large")
+
+
+def test_a_host_with_another_clock_is_noted(gpuq: Command, healthy: FakeApi) -> None:
+    """It gives no command an answer of its own, so nothing else compares its clock."""
+    off = [{"name": "node2", "clock_ahead_s": -7200.2}, {"name": "node3", "clock_ahead_s": 0.2}, {"name": "node4"}]
+    healthy.on("GET", "/api/v1/hosts", off)
+    found = checks(gpuq("doctor", "--json"))["clocks"]
+    assert (found["status"], found["found"].split(",")[0]) == ("note", "the clock of node2 is 7200 s behind")
+    assert "on node2: timedatectl" in found["fix"]
 
 
 def test_a_host_that_can_start_no_job_is_broken_and_no_reset_is_asked_for(gpuq: Command, healthy: FakeApi) -> None:

@@ -34,7 +34,14 @@ def test_a_host_that_can_start_no_job_is_not_ok(gpuq: Command, api: FakeApi) -> 
     api.on("GET", "/api/v1/hosts", [{**HOST, "state": "failing", "no_starts": cannot}])
     _, line = gpuq("host", COLUMNS="200").out.splitlines()
     assert line.split()[:2] == ["node1", "failing"]
-    assert line.endswith("starts no job since 2026-11-22 09:58:30: it cannot reach the record: it does not answer")
+    assert line.endswith("it cannot reach the record: it does not answer, since 2026-11-22 09:58:30")
+    assert "it cannot reach" in gpuq("host", COLUMNS="80").out, "where it is cut, the cause comes first"
+
+
+def test_lost_says_when_jobs_with_a_lease_end(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/hosts/node1/lost", {"host": "node1", "asked": "lost", "jobs": [7, 8]})
+    done = gpuq("host", "lost", "node1")
+    assert done.out == "What ran on node1 ends as NODE_FAIL, with --requeue once its lease is over: 2 jobs.\n"
 
 
 def test_drain_says_how_many_jobs_go_on(gpuq: Command, api: FakeApi) -> None:
