@@ -95,6 +95,16 @@ def test_to_a_pipe_only_the_id_is_printed(gpuq: Command, taken: FakeApi, script:
     assert body["name"] == "train.py"
 
 
+@pytest.mark.parametrize("program", ["42", "@last"])
+def test_a_program_whose_name_reads_as_an_id_is_called_by_its_path(gpuq: Command, taken: FakeApi, program: str) -> None:
+    (gpuq.cwd / program).write_text("#!/bin/sh\n")
+    (gpuq.cwd / program).chmod(0o755)
+    assert gpuq("submit", f"./{program}").code == 0
+    name = submitted(taken)["name"]
+    assert name == f"./{program}"
+    assert gpuq("submit", "--name", name, "--", "true").code == 0, "as a job is submitted again"
+
+
 @pytest.mark.parametrize("form", [[], ["--json"], ["--stdin"]])
 @pytest.mark.parametrize(
     ("to", "said"), [(">&-", ""), (">/dev/full", "queued; stdout cannot be written: No space"), (">/dev/full 2>&1", "")]
