@@ -263,6 +263,24 @@ def test_an_unknown_option_suggests_similar_ones(gpuq: Command, words: tuple[str
     assert meant in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("wait", "7", "--timeout", "5s", "8"), "/api/v1/jobs"),
+        (("host", "drain", "--json", "n1"), "/api/v1/hosts/n1/drain"),
+        (("token", "revoke", "--json", "t1"), "/api/v1/tokens/t1/revoke"),
+        (("token", "create", "--expires", "1h", "t1"), None),
+    ],
+)
+def test_options_may_stand_between_arguments(
+    gpuq: Command, api: FakeApi, words: tuple[str, ...], asked: str | None
+) -> None:
+    done = gpuq(*words)
+    assert [request.path for request in api.requests] == ([] if asked is None else [asked]), done.err
+    if asked is None:
+        assert "only `revoke` takes them" in done.err
+
+
 @pytest.mark.parametrize("verb", ["up", "db"])
 def test_up_and_db_become_the_daemons_own_module_and_trust_no_file_here(gpuq: Command, verb: str) -> None:
     """The module is not part of the client; what counts is what is executed, and that the user's folder is not searched."""

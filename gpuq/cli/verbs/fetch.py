@@ -20,7 +20,6 @@ def run(words: list[str]) -> int:
         "fetch",
         "Bring the files here that a job made or changed. It was submitted with --sync.\n"
         "Also while it runs. Nothing is replaced unless --force is given.",
-        mixed=True,
     )
     add_id(parser)
     add = parser.add_argument
