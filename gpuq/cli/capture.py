@@ -77,7 +77,7 @@ def command(
     if first == piped.HERE and not verbatim:
         # The script runs as the same file would.
         script, arguments = read(), words[1:]
-        named = piped.interpreter_in(script)
+        named = _interpreter_in(script)
         if named is not None:
             return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
         return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
@@ -106,7 +106,7 @@ def in_image(
     first, interpreter_there = words[0], python or "python3"
     if first == piped.HERE and not verbatim:
         script = read()
-        named = piped.interpreter_in(script)
+        named = _interpreter_in(script)
         before = (interpreter_there, "-") if named is None else (*named, "/dev/stdin")
         return Command((*before, *words[1:]), stdin=script)
     path = absolute(first, cwd)
@@ -233,13 +233,32 @@ def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:
     )
 
 
-def _interpreter_of(script: Path) -> list[str] | None:
-    """What the `#!` line of a file names; None without one, and for Python, whose interpreter `--python` chooses."""
+def _interpreter_of(script: Path, typed: str) -> list[str] | None:
+    """What the `#!` line of a file names; None without one, and for Python, whose interpreter `--python` chooses. Raises
+    BadInput."""
     try:
         with script.open("rb") as file:
-            return piped.interpreter_in(file.readline(_FIRST_LINE_BYTES).decode("utf-8", "replace"))
+            line = file.readline(_FIRST_LINE_BYTES)
     except OSError:
         return None
+    _check_first_line(line, str(script), typed)
+    return piped.interpreter_in(line.decode("utf-8", "replace"))
+
+
+def _interpreter_in(script: str) -> list[str] | None:
+    """The same of a script on standard input. Raises BadInput."""
+    named = piped.interpreter_in(script)
+    if named is not None:
+        _check_first_line(script.encode(), "the script on standard input", "FILE")
+    return named
+
+
+def _check_first_line(head: bytes, what: str, typed: str) -> None:
+    """Raises BadInput for a `#!` line that ends as on Windows: the name of its program would have a character more."""
+    line = head.partition(b"\n")[0]
+    if line.startswith(b"#!") and line.endswith(b"\r"):
+        sentence = f"the lines of {what} end as on Windows, so that nothing is found that runs it."
+        raise BadInput(sentence, fix=rf"sed -i 's/\r$//' {typed} mends them.")
 
 
 def _check_script(path: Path, cwd: Path) -> None:
@@ -269,7 +288,7 @@ def _is_folder(path: Path) -> BadInput:
 def _needed_interpreter(script: Path, typed: str) -> list[str]:
     """What has to stand before a file that may not be executed, as sbatch puts it there; nothing before one that may. Raises
     BadInput for one that could not start."""
-    named = None if os.access(script, os.X_OK) else _interpreter_of(script)
+    named = None if os.access(script, os.X_OK) else _interpreter_of(script, typed)
     if named is None:
         _check_executable(script, typed)
     return named or []
@@ -281,6 +300,7 @@ def _check_executable(path: Path, typed: str) -> None:
             head = file.read(_FIRST_LINE_BYTES)
     except OSError:  # a program may be executable without being readable
         head = b"#!"
+    _check_first_line(head, str(path), typed)
     if not head.startswith(b"#!") and b"\0" not in head:
         fix = f"Name its interpreter, as in -- {_PROGRAMS.get(path.suffix, 'bash')} {typed}"
         raise BadInput(f"{path} has no first line `#!`, which would say what runs it.", fix=fix)
