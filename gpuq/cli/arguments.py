@@ -179,9 +179,10 @@ class Parser(argparse.ArgumentParser):
         from gpuq.cli import other_queues
 
         name = unknown[0].partition("=")[0]
-        if self._command and name.startswith("-") and (said := other_queues.of_sbatch([*unknown, *self._command])):
-            return f" {said}"
         known = other_queues.option(self.prog.removeprefix("gpuq "), name)
+        of_slurm = self._command and name.startswith("-") and not known
+        if of_slurm and (said := other_queues.of_sbatch([*unknown, *self._command])):
+            return f" {said}"
         near = [known] if known else [f"`{option}`" for option in self._similar(name)]
         return f" Did you mean {' or '.join(near)}?" if near else ""
 

@@ -243,6 +243,11 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
         (("submit", "-N", "2", "a.py"), "Slurm's `-N 2` is `--hosts=2` here.\n"),
         (("submit", "--wrap=python a.py", "x"), "write the command after `--`, as in -- bash -c 'COMMAND'"),
         (("submit", "-o", "out.txt", "a.py"), "gpuq keeps the output, and `gpuq logs ID` shows it"),
+        (
+            ("run", "--array", "0-3", "a.py"),
+            "no option `--array`. Did you mean `gpuq submit --wait`, which takes arrays?",
+        ),
+        (("predict", "--grid", "lr=1,2", "a.py"), "Did you mean `gpuq submit --dry-run`, which takes arrays?"),
         (("submit", "--epochs", "3", "a.py"), "no option `--epochs`.\n"),
         (("logs", "--tail", "5", "3"), "Did you mean `-n N`?"),
         (("queue", "--watch"), "Did you mean `gpuq top`?"),
