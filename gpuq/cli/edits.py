@@ -122,7 +122,7 @@ def values_of(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_options(edit: Mapping[str, Any]) -> list[str]:
     """The words of the options that give a job these values."""
-    words = []
+    words: list[str] = []
     for one in FIELDS:
         if one.name in edit:
             text = DEFAULT if edit[one.name] is None else one.show(edit[one.name])
