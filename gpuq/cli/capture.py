@@ -53,7 +53,7 @@ class Command:
     stdin: str | None = None
 
 
-def command(
+def command(  # noqa: PLR0913 - what was typed, and where
     words: Sequence[str],
     *,
     verbatim: bool,
@@ -61,8 +61,10 @@ def command(
     environ: Mapping[str, str],
     cwd: Path,
     read: Callable[[], str] = piped.read,
+    modules: bool = False,
 ) -> Command:
-    """The command for the typed `words`. `verbatim`: they followed `--`; `read` returns a script from standard input.
+    """The command for the typed `words`. `verbatim`: they followed `--`; `read` returns a script from standard input. With
+    `modules`, which may bring programs, the host looks for those that are named without a path.
 
     Raises BadInput for what could not start.
     """
@@ -74,23 +76,27 @@ def command(
     _check_text(words)
     _check_first(words[0], cwd)
     first = words[0]
+
+    def found(name: str) -> str:
+        return name if modules and "/" not in name else _program(name, environ, cwd)
+
     if first == piped.HERE and not verbatim:
         # The script runs as the same file would.
         script, arguments = read(), words[1:]
         named = _interpreter_in(script)
         if named is not None:
-            return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
-        return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
+            return Command((found(named[0]), *named[1:], "/dev/stdin", *arguments), stdin=script)
+        return Command((interpreter(python, cwd / "-", environ, cwd, modules=modules), "-", *arguments), stdin=script)
     if not verbatim:
         path = absolute(first, cwd)
         if first.endswith(".py"):
             _check_script(path, cwd)
-            return Command((interpreter(python, path, environ, cwd), str(path), *words[1:]), path)
+            return Command((interpreter(python, path, environ, cwd, modules=modules), str(path), *words[1:]), path)
         if path.is_file():
             if named := _needed_interpreter(path, first):
-                return Command((_program(named[0], environ, cwd), *named[1:], str(path), *words[1:]), path)
+                return Command((found(named[0]), *named[1:], str(path), *words[1:]), path)
             words = [str(path), *words[1:]]
-    full = (_program(words[0], environ, cwd), *words[1:])
+    full = (found(words[0]), *words[1:])
     stdin = read() if piped.reads_program(full) else None
     return Command(full, _script_of(words, cwd, stdin), stdin)
 
@@ -118,11 +124,16 @@ def in_image(
     return Command(tuple(words), _script_of(words, cwd))
 
 
-def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
-    """The Python for `script`: `named`, else the active environment's, else a `.venv` beside it or here, else PATH's.
+def interpreter(
+    named: str | None, script: Path, environ: Mapping[str, str], cwd: Path, *, modules: bool = False
+) -> str:
+    """The Python for `script`: `named`, else the active environment's, else a `.venv` beside it or here, else PATH's, with
+    `modules` that of the host.
 
     Links in the path are kept, because a virtual environment identifies itself by them.
     """
+    if named and modules and "/" not in named:
+        return named
     if named:
         path = absolute(named, cwd)
         if path.is_dir():
@@ -137,6 +148,8 @@ def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd
     for folder in (*folders, script.parent / ".venv", cwd / ".venv"):
         if os.access(folder / "bin" / "python", os.X_OK):
             return str(cwd / folder / "bin" / "python")
+    if modules:
+        return "python3"
     found = shutil.which("python3", path=environ.get("PATH"))
     if found is None:
         raise BadInput("there is no python3 on PATH.", fix="Activate an environment, or name one with --python.")

@@ -186,7 +186,15 @@ def _command(
     read = _no_script if options.pty else read
     if in_image or shared.sent is not None:
         return capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
-    return capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read)
+    return capture.command(
+        words,
+        verbatim=verbatim,
+        python=options.python,
+        environ=os.environ,
+        cwd=start,
+        read=read,
+        modules=bool(options.module),
+    )
 
 
 def _default_name(words: list[str]) -> str:

@@ -563,6 +563,23 @@ def test_a_dry_run_goes_along_with_what_was_read(
     msgspec.convert(body, Submission)
 
 
+def test_programs_of_modules_are_looked_up_on_the_host(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    for words, inside in (
+        (["--", "gmx", "mdrun"], ["gmx", "mdrun"]),
+        (["train.py"], ["python3", str(script)]),
+        (["--python", "python3.9", "train.py"], ["python3.9", str(script)]),
+        (["--python", sys.executable, "train.py"], [sys.executable, str(script)]),
+        (["--", "/bin/sh", "-c", "true"], ["/bin/sh", "-c", "true"]),
+    ):
+        assert gpuq("submit", "--module", "gromacs", *words).code == 0
+        assert submitted(taken)["command"] == ["python3", "-m", "gpuq_environment", "--module=gromacs", "--", *inside]
+    environment = gpuq.cwd / ".venv" / "bin" / "python"
+    environment.parent.mkdir(parents=True)
+    environment.symlink_to(sys.executable)
+    gpuq("submit", "--module", "cuda", "train.py")
+    assert submitted(taken)["command"][5:] == [str(environment), str(script)]
+
+
 @pytest.mark.parametrize("words", [["--array", "0-3"], ["--image", "a.sif"], ["--module", "cuda/12"], ["--pty"]])
 def test_a_dry_run_is_for_one_script_of_this_machine(gpuq: Command, script: Path, words: list[str]) -> None:
     if "a.sif" in words:
