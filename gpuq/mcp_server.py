@@ -27,7 +27,7 @@ gpuq is a queue of GPU jobs. Look at `devices` and `queue` first, ask `predict` 
 short as it can be, then `wait` for it and read its `logs`. A job that waits has its reason in `reason`, and `explain` has
 the numbers."""
 _LONGEST_WAIT_S = 600.0
-_MOST_LINES = 500
+_MOST_LINES, _MOST_CHARACTERS = 500, 32_768
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,8 +97,9 @@ class Agent:
         return _summary(job)
 
     async def logs(self, job_id: int, lines: int = 50) -> str:
-        """The last lines of a job's output, at most 500."""
-        return await self.client.logs(job_id, lines=min(lines, _MOST_LINES))
+        """The last lines of a job's output, at most 500 and 32,768 characters of them."""
+        # A progress bar is one line, of megabytes.
+        return (await self.client.logs(job_id, lines=min(lines, _MOST_LINES)))[-_MOST_CHARACTERS:]
 
     async def cancel(self, job_id: int) -> dict[str, Any]:
         """End a job that was submitted by these tools."""

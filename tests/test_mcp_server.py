@@ -135,6 +135,17 @@ class Answers:
         return await self.job(await self.submit_for_id(*words, **options))
 
 
+async def test_a_progress_bar_of_megabytes_is_given_by_its_end() -> None:
+    from gpuq.mcp_server import Agent
+
+    class Client(AsyncClient):
+        async def logs(self, job: Any, **_: Any) -> str:
+            return "\r".join(f"step {n}" for n in range(10**5))
+
+    text = await Agent(Client(), 0.0).logs(1)
+    assert (len(text), text[-10:]) == (32_768, "step 99999")
+
+
 async def test_what_may_have_been_queued_is_charged() -> None:
     from gpuq.mcp_server import Agent
 
