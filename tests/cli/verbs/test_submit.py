@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -403,6 +405,24 @@ def test_a_lost_answer_is_requested_again_with_the_same_key(gpuq: Command, api: 
     keys = [request.headers["Idempotency-Key"] for request in api.requests]
     assert len(keys) == 3
     assert len(set(keys)) == 1
+
+
+def test_ctrl_c_before_the_answer_says_that_it_may_be_queued(gpuq: Command, api: FakeApi, script: Path) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def late(_: object) -> Reply:
+        asked.set()
+        over.wait(60)
+        return Reply(cut=True)
+
+    api.on("POST", "/api/v1/jobs", late)
+    process = gpuq.start("submit", "train.py")
+    assert asked.wait(60)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    over.set()
+    assert (process.returncode, out) == (130, b"")
+    assert b"no answer came yet; see with `gpuq queue` whether it was done" in err
 
 
 def test_a_submission_is_repeated_while_the_database_is_away(gpuq: Command, api: FakeApi, script: Path) -> None:
