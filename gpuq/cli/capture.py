@@ -277,6 +277,10 @@ def _check_first_line(head: bytes, what: str, typed: str) -> None:
 def _check_script(path: Path, cwd: Path) -> None:
     if path.is_dir():
         raise _is_folder(path)
+    if path.is_fifo():  # to open it would wait for who writes to it
+        raise BadInput(
+            f"{path} is a pipe, which is empty when the job starts.", fix="Pipe the script: gpuq submit - < FILE"
+        )
     try:
         with path.open("rb"):
             return

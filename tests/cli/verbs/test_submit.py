@@ -198,6 +198,8 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["--", "./first.sh"], "is not executable", "chmod +x ./first.sh"),
         (["windows.sh"], "end as on Windows", r"sed -i 's/\r$//' windows.sh mends them."),
         (["--", "./windows.sh"], "end as on Windows", r"sed -i 's/\r$//' ./windows.sh"),
+        (["pipe.py"], "is a pipe", "gpuq submit - < FILE"),
+        (["--", "./pipe.py"], "is a pipe", "gpuq submit - < FILE"),
         (["."], "is a folder", "Name the script"),
         (["folder"], "is a folder", "Name the script"),
         (["python train.py 3"], "is one word, because of its quotes", "-- python train.py 3"),
@@ -281,6 +283,7 @@ def test_bad_input_is_a_sentence_with_its_fix_and_code_2(
         (gpuq.cwd / name).write_text("echo")
     (gpuq.cwd / "first.sh").write_text("#!/bin/sh\necho")
     (gpuq.cwd / "windows.sh").write_bytes(b"#!/bin/sh\r\necho\r\n")
+    os.mkfifo(gpuq.cwd / "pipe.py")
     for name in ("folder", "folder.py"):
         (gpuq.cwd / name).mkdir()
     done = gpuq("submit", *words)
