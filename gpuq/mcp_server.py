@@ -74,13 +74,15 @@ class Agent:
     async def submit(
         self, command: list[str], time_limit: str, gpus: int = 1, name: str | None = None, gpu_mem: str | None = None
     ) -> dict[str, Any]:
-        """Queue a job. `time_limit` as "30m" or "2h"; the job is ended after that, and it counts against the budget.
+        """Queue a job. `time_limit` as "30m" or "2h"; the job is ended after that, and it counts against the budget. Retries that
+        the script or its project ask for are left out: they would not count.
 
         `gpu_mem` ("10G") is the most memory that it needs, where that is known better than gpuq's forecast.
         """
         with self._charged(gpus * parse_duration(time_limit)):
             given = {"name": name, "gpu_mem": gpu_mem}
             options: Any = {key: value for key, value in given.items() if value is not None}
+            options |= {"retry": [], "requeue_on_timeout": False}
             job_id = await self.client.submit_for_id(*command, time=time_limit, gpus=gpus, **options)
         self.submitted.add(job_id)
         try:
