@@ -419,7 +419,7 @@ def test_ctrl_c_before_the_answer_says_that_it_may_be_queued(gpuq: Command, api:
         return Reply(cut=True)
 
     api.on("POST", "/api/v1/jobs", late)
-    process = gpuq.start("submit", "train.py")
+    process = gpuq.start("submit", "train.py", env={**gpuq.env, "PYTHONPATH": str(Path(__file__).parents[3])})
     assert asked.wait(60)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
