@@ -27,7 +27,7 @@ gpuq is a queue of GPU jobs. Look at `devices` and `queue` first, ask `predict` 
 short as it can be, then `wait` for it and read its `logs`. A job that waits has its reason in `reason`, and `explain` has
 the numbers."""
 _LONGEST_WAIT_S = 600.0
-_MOST_LINES = 500
+_MOST_LINES, _MOST_CHARACTERS = 500, 32_768
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,13 +74,15 @@ class Agent:
     async def submit(
         self, command: list[str], time_limit: str, gpus: int = 1, name: str | None = None, gpu_mem: str | None = None
     ) -> dict[str, Any]:
-        """Queue a job. `time_limit` as "30m" or "2h"; the job is ended after that, and it counts against the budget.
+        """Queue a job. `time_limit` as "30m" or "2h"; the job is ended after that, and it counts against the budget. Retries that
+        the script or its project ask for are left out: they would not count.
 
         `gpu_mem` ("10G") is the most memory that it needs, where that is known better than gpuq's forecast.
         """
         with self._charged(gpus * parse_duration(time_limit)):
             given = {"name": name, "gpu_mem": gpu_mem}
             options: Any = {key: value for key, value in given.items() if value is not None}
+            options |= {"retry": [], "requeue_on_timeout": False}
             job_id = await self.client.submit_for_id(*command, time=time_limit, gpus=gpus, **options)
         self.submitted.add(job_id)
         try:
@@ -97,8 +99,9 @@ class Agent:
         return _summary(job)
 
     async def logs(self, job_id: int, lines: int = 50) -> str:
-        """The last lines of a job's output, at most 500."""
-        return await self.client.logs(job_id, lines=min(lines, _MOST_LINES))
+        """The last lines of a job's output, at most 500 and 32,768 characters of them."""
+        # A progress bar is one line, of megabytes.
+        return (await self.client.logs(job_id, lines=min(lines, _MOST_LINES)))[-_MOST_CHARACTERS:]
 
     async def cancel(self, job_id: int) -> dict[str, Any]:
         """End a job that was submitted by these tools."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuq.cli.client import Lost
-from gpuq.client import AsyncClient, JobInfo
+from gpuq.client import AsyncClient, JobInfo, submission
 from gpuq.errors import BadInput, Conflict, Failure, NeverFits, NotPermitted, OverQuota, Unreachable
 from gpuq.states import JobState
 from tests.cli import samples
@@ -135,6 +135,17 @@ class Answers:
         return await self.job(await self.submit_for_id(*words, **options))
 
 
+async def test_a_progress_bar_of_megabytes_is_given_by_its_end() -> None:
+    from gpuq.mcp_server import Agent
+
+    class Client(AsyncClient):
+        async def logs(self, job: Any, **_: Any) -> str:
+            return "\r".join(f"step {n}" for n in range(10**5))
+
+    text = await Agent(Client(), 0.0).logs(1)
+    assert (len(text), text[-10:]) == (32_768, "step 99999")
+
+
 async def test_what_may_have_been_queued_is_charged() -> None:
     from gpuq.mcp_server import Agent
 
@@ -150,6 +161,27 @@ async def test_what_may_have_been_queued_is_charged() -> None:
         with pytest.raises(type(error)):
             await agent.submit(["train.py"], "10m")
         assert agent.spent_s == charged_s, error
+
+
+async def test_a_script_of_the_agent_cannot_ask_for_retries_beyond_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuq.mcp_server import Agent
+
+    (tmp_path / "train.py").write_text("#GPUQ -t 9h --retry any:9999 --requeue-on-timeout\n")
+    monkeypatch.chdir(tmp_path)
+    bodies = []
+
+    class Client(AsyncClient):
+        async def submit_for_id(self, *words: Any, **options: Any) -> int:
+            bodies.append(submission(words, options))  # type: ignore[arg-type]
+            return 12
+
+        async def job(self, _: Any) -> JobInfo:
+            raise Unreachable
+
+    await Agent(Client(), granted_s=3600.0).submit(["train.py"], "10m")
+    assert (bodies[0]["time_limit_s"], "retry" in bodies[0]) == (600.0, False)
 
 
 @pytest.mark.soak

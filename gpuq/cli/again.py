@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuq.cli.client import Record
+from gpuq.messages.environment import of_environment
 from gpuq.messages.submit_options import options_of
 
 
@@ -23,12 +24,22 @@ def of_job(job: Record, now: float) -> Again | None:
     """None for a job whose command or files are not here: another user's, a notebook's, one with files that were sent."""
     if not job.get("command") or not job.get("cwd") or job.get("synced") or job.get("interactive") == "notebook":
         return None
-    options = [*options_of(_asked(job), now)]
+    environment, words = of_environment(job["command"])
+    options = [*options_of(_asked(job), now), *environment]
     if "SLURM_JOB_ID" in (job.get("environment") or ()):
         options.append("--slurm-env")
     if job.get("snapshot"):
-        return _of_snapshot(job, options)
-    return Again(Path(job["cwd"]), options, ["--", *job["command"]])
+        return _of_snapshot(job, options, words)
+    return _typed(Path(job["cwd"]), options, words, job.get("script"))
+
+
+def _typed(folder: Path, options: list[str], words: list[str], script: str | None) -> Again:
+    """With the interpreter of a Python script as an option, since gpuq has put it before the script."""
+    if script and words[0] == script:
+        return Again(folder, options, words)
+    if script and script.endswith(".py") and words[1:2] == [script]:
+        return Again(folder, [*options, "--python", words[0]], words[1:])
+    return Again(folder, options, ["--", *words])
 
 
 def _asked(job: Record) -> Record:
@@ -44,16 +55,14 @@ def _asked(job: Record) -> Record:
     return {**job, **others}
 
 
-def _of_snapshot(job: Record, options: list[str]) -> Again:
+def _of_snapshot(job: Record, options: list[str], words: list[str]) -> Again:
     copy, tree, folder = Path(job["snapshot_folder"]), Path(job["snapshot_taken_from"]), Path(job["cwd"])
     inside = folder.is_relative_to(copy)
     start = tree / folder.relative_to(copy) if inside else tree
     options = ["--from-snapshot", job["snapshot"], *([] if inside else ["-C", str(folder)]), *options]
-    words = [*job["command"]]
-    from_tree = (job.get("script") or "").startswith(f"{tree}/")
-    script = str(copy / Path(job["script"]).relative_to(tree)) if from_tree else ""
-    if script not in words[:2]:
+    if not (job.get("script") or "").startswith(f"{tree}/"):
         return Again(start, options, ["--", *words])
-    place = words.index(script)  # as it was typed: gpuq has put the interpreter before it
-    options += ["--python", words[0]] if place and script.endswith(".py") else []
-    return Again(start, options, [os.path.relpath(script, folder) if inside else script, *words[place + 1 :]])
+    script = str(copy / Path(job["script"]).relative_to(tree))
+    # Named from the folder, it is that of whichever copy is taken.
+    named = os.path.relpath(script, folder) if inside else script
+    return _typed(start, options, [named if word == script else word for word in words], named)

@@ -58,10 +58,7 @@ def _in_short(action: argparse.Action) -> argparse.Action:
 class Parser(argparse.ArgumentParser):
     """An argument parser for one verb. Options are not abbreviated: a new option could change what an old script means."""
 
-    def __init__(
-        self, verb: str, summary: str, *, usage: str | None = None, epilog: str | None = None, mixed: bool = False
-    ) -> None:
-        """`mixed`: the last of several arguments may also stand behind options."""
+    def __init__(self, verb: str, summary: str, *, usage: str | None = None, epilog: str | None = None) -> None:
         super().__init__(
             prog=f"gpuq {verb}",
             description=summary,
@@ -76,7 +73,6 @@ class Parser(argparse.ArgumentParser):
         )
         # Let argparse take `-5%` or `-1G` for a value, so that the check of the option itself can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
-        self._mixed = mixed
         self._command: list[str] = []
         self._rare: set[argparse.Action] = set()
         self._of_every_verb = self.add_argument_group("with every verb")
@@ -132,12 +128,15 @@ class Parser(argparse.ArgumentParser):
         return re.sub(r"\n\n(?=\S[^\n]*:\n)", "\n", text) if too_long else text  # no empty lines between groups
 
     def parse_args(self, args: Sequence[str], namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
-        """As argparse's. While a shell completes the line, this writes the completions instead and ends the process."""
+        """As argparse's, with arguments before and behind options: `cancel 3 --dry-run 4`. While a shell completes the line, this
+        writes the completions instead and ends the process."""
         if "_ARGCOMPLETE" in os.environ:
             from gpuq.cli.completion import offer_options
 
             offer_options(self)
-        return self.parse_intermixed_args(args) if self._mixed else super().parse_args(args, namespace)
+        found, left = self.parse_known_args(args, namespace)
+        # Not at once: it formats the usage first, which every start of the command would pay for.
+        return self.parse_intermixed_args(args) if left else found
 
     def error(self, message: str) -> NoReturn:
         """Raise BadInput with a suggestion, where argparse would print the usage and exit."""
@@ -180,9 +179,10 @@ class Parser(argparse.ArgumentParser):
         from gpuq.cli import other_queues
 
         name = unknown[0].partition("=")[0]
-        if self._command and name.startswith("-") and (said := other_queues.of_sbatch([*unknown, *self._command])):
-            return f" {said}"
         known = other_queues.option(self.prog.removeprefix("gpuq "), name)
+        of_slurm = self._command and name.startswith("-") and not known
+        if of_slurm and (said := other_queues.of_sbatch([*unknown, *self._command])):
+            return f" {said}"
         near = [known] if known else [f"`{option}`" for option in self._similar(name)]
         return f" Did you mean {' or '.join(near)}?" if near else ""
 

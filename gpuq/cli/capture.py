@@ -53,7 +53,7 @@ class Command:
     stdin: str | None = None
 
 
-def command(
+def command(  # noqa: PLR0913 - what was typed, and where
     words: Sequence[str],
     *,
     verbatim: bool,
@@ -61,8 +61,10 @@ def command(
     environ: Mapping[str, str],
     cwd: Path,
     read: Callable[[], str] = piped.read,
+    modules: bool = False,
 ) -> Command:
-    """The command for the typed `words`. `verbatim`: they followed `--`; `read` returns a script from standard input.
+    """The command for the typed `words`. `verbatim`: they followed `--`; `read` returns a script from standard input. With
+    `modules`, which may bring programs, the host looks for those that are named without a path.
 
     Raises BadInput for what could not start.
     """
@@ -74,23 +76,27 @@ def command(
     _check_text(words)
     _check_first(words[0], cwd)
     first = words[0]
+
+    def found(name: str) -> str:
+        return name if modules and "/" not in name else _program(name, environ, cwd)
+
     if first == piped.HERE and not verbatim:
         # The script runs as the same file would.
         script, arguments = read(), words[1:]
-        named = piped.interpreter_in(script)
+        named = _interpreter_in(script)
         if named is not None:
-            return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
-        return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
+            return Command((found(named[0]), *named[1:], "/dev/stdin", *arguments), stdin=script)
+        return Command((interpreter(python, cwd / "-", environ, cwd, modules=modules), "-", *arguments), stdin=script)
     if not verbatim:
         path = absolute(first, cwd)
         if first.endswith(".py"):
             _check_script(path, cwd)
-            return Command((interpreter(python, path, environ, cwd), str(path), *words[1:]), path)
+            return Command((interpreter(python, path, environ, cwd, modules=modules), str(path), *words[1:]), path)
         if path.is_file():
             if named := _needed_interpreter(path, first):
-                return Command((_program(named[0], environ, cwd), *named[1:], str(path), *words[1:]), path)
+                return Command((found(named[0]), *named[1:], str(path), *words[1:]), path)
             words = [str(path), *words[1:]]
-    full = (_program(words[0], environ, cwd), *words[1:])
+    full = (found(words[0]), *words[1:])
     stdin = read() if piped.reads_program(full) else None
     return Command(full, _script_of(words, cwd, stdin), stdin)
 
@@ -106,7 +112,7 @@ def in_image(
     first, interpreter_there = words[0], python or "python3"
     if first == piped.HERE and not verbatim:
         script = read()
-        named = piped.interpreter_in(script)
+        named = _interpreter_in(script)
         before = (interpreter_there, "-") if named is None else (*named, "/dev/stdin")
         return Command((*before, *words[1:]), stdin=script)
     path = absolute(first, cwd)
@@ -118,11 +124,16 @@ def in_image(
     return Command(tuple(words), _script_of(words, cwd))
 
 
-def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
-    """The Python for `script`: `named`, else the active environment's, else a `.venv` beside it or here, else PATH's.
+def interpreter(
+    named: str | None, script: Path, environ: Mapping[str, str], cwd: Path, *, modules: bool = False
+) -> str:
+    """The Python for `script`: `named`, else the active environment's, else a `.venv` beside it or here, else PATH's, with
+    `modules` that of the host.
 
     Links in the path are kept, because a virtual environment identifies itself by them.
     """
+    if named and modules and "/" not in named:
+        return named
     if named:
         path = absolute(named, cwd)
         if path.is_dir():
@@ -137,6 +148,8 @@ def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd
     for folder in (*folders, script.parent / ".venv", cwd / ".venv"):
         if os.access(folder / "bin" / "python", os.X_OK):
             return str(cwd / folder / "bin" / "python")
+    if modules:
+        return "python3"
     found = shutil.which("python3", path=environ.get("PATH"))
     if found is None:
         raise BadInput("there is no python3 on PATH.", fix="Activate an environment, or name one with --python.")
@@ -233,18 +246,41 @@ def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:
     )
 
 
-def _interpreter_of(script: Path) -> list[str] | None:
-    """What the `#!` line of a file names; None without one, and for Python, whose interpreter `--python` chooses."""
+def _interpreter_of(script: Path, typed: str) -> list[str] | None:
+    """What the `#!` line of a file names; None without one, and for Python, whose interpreter `--python` chooses. Raises
+    BadInput."""
     try:
         with script.open("rb") as file:
-            return piped.interpreter_in(file.readline(_FIRST_LINE_BYTES).decode("utf-8", "replace"))
+            line = file.readline(_FIRST_LINE_BYTES)
     except OSError:
         return None
+    _check_first_line(line, str(script), typed)
+    return piped.interpreter_in(line.decode("utf-8", "replace"))
+
+
+def _interpreter_in(script: str) -> list[str] | None:
+    """The same of a script on standard input. Raises BadInput."""
+    named = piped.interpreter_in(script)
+    if named is not None:
+        _check_first_line(script.encode(), "the script on standard input", "FILE")
+    return named
+
+
+def _check_first_line(head: bytes, what: str, typed: str) -> None:
+    """Raises BadInput for a `#!` line that ends as on Windows: the name of its program would have a character more."""
+    line = head.partition(b"\n")[0]
+    if line.startswith(b"#!") and line.endswith(b"\r"):
+        sentence = f"the lines of {what} end as on Windows, so that nothing is found that runs it."
+        raise BadInput(sentence, fix=rf"sed -i 's/\r$//' {typed} mends them.")
 
 
 def _check_script(path: Path, cwd: Path) -> None:
     if path.is_dir():
         raise _is_folder(path)
+    if path.is_fifo():  # to open it would wait for who writes to it
+        raise BadInput(
+            f"{path} is a pipe, which is empty when the job starts.", fix="Pipe the script: gpuq submit - < FILE"
+        )
     try:
         with path.open("rb"):
             return
@@ -269,7 +305,7 @@ def _is_folder(path: Path) -> BadInput:
 def _needed_interpreter(script: Path, typed: str) -> list[str]:
     """What has to stand before a file that may not be executed, as sbatch puts it there; nothing before one that may. Raises
     BadInput for one that could not start."""
-    named = None if os.access(script, os.X_OK) else _interpreter_of(script)
+    named = None if os.access(script, os.X_OK) else _interpreter_of(script, typed)
     if named is None:
         _check_executable(script, typed)
     return named or []
@@ -281,6 +317,7 @@ def _check_executable(path: Path, typed: str) -> None:
             head = file.read(_FIRST_LINE_BYTES)
     except OSError:  # a program may be executable without being readable
         head = b"#!"
+    _check_first_line(head, str(path), typed)
     if not head.startswith(b"#!") and b"\0" not in head:
         fix = f"Name its interpreter, as in -- {_PROGRAMS.get(path.suffix, 'bash')} {typed}"
         raise BadInput(f"{path} has no first line `#!`, which would say what runs it.", fix=fix)

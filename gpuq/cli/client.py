@@ -230,6 +230,12 @@ class HttpClient:
             return self._connection.getresponse()
         except http.client.InvalidURL as error:  # before anything is sent
             raise BadInput(f"{path!r} is no address of the API: {error}.") from error
+        except KeyboardInterrupt:
+            if method != "GET":
+                console.note(
+                    "\ngpuq: no answer came yet; see with `gpuq queue` whether it was done before you try again."
+                )
+            raise
         except (http.client.HTTPException, OSError) as error:
             self._connection.close()
             # A read may be repeated: the endpoint was restarted, or has closed the connection that we had kept.

@@ -15,6 +15,7 @@ from gpuq import notify_file
 from gpuq.cli.job_fields import label
 from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
+from gpuq.messages.submit_options import option_words
 
 DEFAULT = "default"
 """The value that takes a field back to what a submission without it has."""
@@ -121,11 +122,11 @@ def values_of(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_options(edit: Mapping[str, Any]) -> list[str]:
     """The words of the options that give a job these values."""
-    words = []
+    words: list[str] = []
     for one in FIELDS:
         if one.name in edit:
             text = DEFAULT if edit[one.name] is None else one.show(edit[one.name])
-            words += [f"--{one.option}", text if isinstance(text, str) else ",".join(text)]
+            words += option_words(f"--{one.option}", text if isinstance(text, str) else ",".join(text))
     return words
 
 

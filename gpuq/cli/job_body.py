@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.array import check_placeholders
-from gpuq.cli import capture, git, header, job_fields, piped, project, variables
+from gpuq.cli import capture, git, header, job_fields, job_ids, piped, project, variables
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import sends_notifications
 from gpuq.cli.job_options import asks_for_array
 from gpuq.errors import BadInput
+from gpuq.messages.environment import in_environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def body_of(
         env |= {"SLURM_SUBMIT_DIR": str(here), "SLURM_JOB_ID": "", "SLURM_JOB_NAME": name}
     body: dict[str, Any] = {
         **shared.wishes,
-        "command": _in_environment(image, modules, command.words),
+        "command": in_environment(image, modules, command.words),
         "cwd": str(folder),
         "env": env,
         "name": name,
@@ -185,11 +186,21 @@ def _command(
     read = _no_script if options.pty else read
     if in_image or shared.sent is not None:
         return capture.in_image(words, verbatim=verbatim, python=options.python, cwd=start, read=read)
-    return capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=start, read=read)
+    return capture.command(
+        words,
+        verbatim=verbatim,
+        python=options.python,
+        environ=os.environ,
+        cwd=start,
+        read=read,
+        modules=bool(options.module),
+    )
 
 
 def _default_name(words: list[str]) -> str:
+    """That of the program, as far as --name would take it."""
     program = "stdin" if words[0] == piped.HERE else Path(words[0]).name
+    program = f"./{program}" if job_ids.reads_as_ids(program) else program
     return "".join(letter if letter.isprintable() else "?" for letter in program)[: job_fields.LONGEST["name"]]
 
 
@@ -234,14 +245,6 @@ def _traced(words: Sequence[str], folder: Path, env: Mapping[str, str]) -> dict[
         job_fields.warn(f"this kernel could not shut off the dry run: {danger}")
     names = ("framework", "reserved_bytes", "convolution_bytes")
     return {name: getattr(found, name) for name in names}
-
-
-def _in_environment(image: str | None, modules: list[str], words: Sequence[str]) -> Sequence[str]:
-    """The command that makes its host load the modules and run these words in the image."""
-    if image is None and not modules:
-        return words
-    named = [f"--module={name}" for name in modules] + ([] if image is None else [f"--image={image}"])
-    return ["python3", "-m", "gpuq_environment", *named, "--", *words]
 
 
 def _image(name: str | None, here: Path) -> str | None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from gpuq import format as fmt
 from gpuq.cli import console
 from gpuq.cli.client import Record
+from gpuq.messages.environment import of_environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,9 +42,10 @@ def id_of(job: Mapping[str, Any]) -> str:
 
 def labels(jobs: Sequence[Record]) -> list[console.Cell]:
     """A label for each job, with shorter forms for narrow columns: long paths cut to their last part, then left out."""
-    split = [split_command(job["command"] or _HIDDEN) for job in jobs]
+    split = [split_command(_submitted(job)) for job in jobs]
     shown = _script_names({script for script, _ in split})
-    heads = [_own_name(job, script) or shown[script] for job, (script, _) in zip(jobs, split, strict=True)]
+    own_names = [_own_name(job, script) for job, (script, _) in zip(jobs, split, strict=True)]
+    heads = [own_name or shown[script] for own_name, (script, _) in zip(own_names, split, strict=True)]
     groups: dict[str, list[int]] = defaultdict(list)
     for number, head in enumerate(heads):
         groups[head].append(number)
@@ -52,7 +54,7 @@ def labels(jobs: Sequence[Record]) -> list[console.Cell]:
         units = [list(_units(split[number][1])) for number in numbers]
         common = set(units[0]).intersection(*units[1:])
         equal = all(set(one) == common for one in units)
-        named = _own_name(jobs[numbers[0]], split[numbers[0]][0]) is not None
+        named = own_names[numbers[0]] is not None
         for number, own in zip(numbers, units, strict=True):
             # If the jobs do not differ, all arguments are shown, but none behind a name that the submitter chose.
             kept = ([] if named else own) if equal else [unit for unit in own if unit not in common]
@@ -60,6 +62,15 @@ def labels(jobs: Sequence[Record]) -> list[console.Cell]:
             forms = (kept, [_shortened(unit) for unit in kept], plain or kept)
             found[number] = console.Cell.of(*(fmt.clean(" ".join((head, *arguments))) for arguments in forms))
     return [found[number] for number in range(len(jobs))]
+
+
+def _submitted(job: Record) -> list[str]:
+    """The command without what gpuq has put around it: modules, an image, and the folder of a copy of the work tree."""
+    _, words = of_environment(job["command"] or _HIDDEN)
+    if not job.get("snapshot"):
+        return words
+    in_copy = (word.partition(f"/{job['snapshot']}/")[2] for word in words)
+    return [f"/{path}" if path else word for path, word in zip(in_copy, words, strict=True)]
 
 
 def split_command(command: Sequence[str]) -> tuple[str, list[str]]:
@@ -79,7 +90,7 @@ def split_command(command: Sequence[str]) -> tuple[str, list[str]]:
 
 def _own_name(job: Record, script: str) -> str | None:
     """The name that the submitter chose; None for one that gpuq took from the command."""
-    name, program = job.get("name") or "", (job["command"] or _HIDDEN)[0].rpartition("/")[2]
+    name, program = job.get("name") or "", _submitted(job)[0].rpartition("/")[2]
     # `python` may have been resolved to `python3.12`.
     taken = name in (program, script.rpartition("/")[2]) or (name.startswith("python") and program.startswith("python"))
     return None if not name or taken else str(name)

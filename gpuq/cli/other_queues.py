@@ -36,7 +36,10 @@ _OPTIONS = {
     **dict.fromkeys(("--mem", "--mem-per-cpu", "--mem-per-gpu", "-c", "--cpus-per-task", "--cpus-per-gpu"), _NO_EFFECT),
     **dict.fromkeys(("--partition", "-q", "--qos", "--reservation", "--licenses", "--comment"), _NO_EFFECT),
 }
+_ARRAYS = ("--array", "-a", "--grid", "--sweep")
 _OF_VERBS = {
+    **dict.fromkeys((("run", name) for name in _ARRAYS), "`gpuq submit --wait`, which takes arrays"),
+    **dict.fromkeys((("predict", name) for name in _ARRAYS), "`gpuq submit --dry-run`, which takes arrays"),
     ("logs", "--tail"): "`-n N`",
     **dict.fromkeys((("queue", name) for name in ("--watch", "-w", "-i", "-f")), "`gpuq top`"),
     **dict.fromkeys((("queue", name) for name in ("-t", "--states")), "`--state STATE`"),

@@ -11,6 +11,7 @@ from filecmp import cmp
 from itertools import chain
 from pathlib import Path
 
+from gpuq.cli.capture import current_folder
 from gpuq.cli.client import HttpClient, Lost
 from gpuq.errors import BadInput, Conflict
 from gpuq.files import BadStream, SentFile, receive
@@ -40,7 +41,8 @@ def fetch(
     `force`; GpuqError."""
     if any("," in pattern or not pattern for pattern in patterns):
         raise BadInput("a pattern is empty or has a comma.", fix="Write `?` for the comma.")
-    own, to = to is None, (to or Path(f"gpuq-{job}")).absolute()
+    named = to or Path(f"gpuq-{job}")
+    own, to = to is None, named if named.is_absolute() else current_folder() / named
     pieces = client.stream(f"/api/v1/jobs/{job}/files", match=",".join(patterns) or None, attempt=attempt)
     first = next(pieces, b"")  # raises what the server answers, before anything is made here
     above = next(folder for folder in (to, *to.parents) if folder.is_dir())

@@ -145,7 +145,8 @@ def find(key: str, home: Home | None = None) -> WorkTreeCopy:
             many = "more than one snapshot begins with" if found else "there is no snapshot"
             raise BadInput(
                 f"{many} `{key}` in {store}.",
-                fix=f"`gpuq show ID` prints the key of a job's; they are removed {KEEP_DAYS} days after their last use.",
+                fix=f"`gpuq show ID` prints the key of a job's; they are removed {KEEP_DAYS} days after their last use, and "
+                "--snapshot makes a new one.",
             )
         return _used(found[0].parent)
 

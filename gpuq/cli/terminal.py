@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from gpuq.cli import console, messages
@@ -69,9 +69,13 @@ def work_in(connect: Callable[[], HttpClient], job_id: int, *, whole: bool) -> i
     `whole`: show its output from the beginning, else only the recent part. Waits while the job does not run yet.
     """
     client, retry = connect(), follow.Retry()
+    last, rest = None, 0 if whole else RECENT
     while True:
         job = retry(partial(wait_until_it_runs, client, job_id))
-        attempt, rest = job["attempt"], 0 if whole else RECENT
+        attempt = job["attempt"]
+        if last not in {None, attempt}:
+            rest = 0  # another attempt begins with nothing
+        last = attempt
         has_left = partial(retry, partial(_has_left, client, job_id, attempt, _ENDS_WITHIN_S))
         if job["state"] == "RUNNING":
             seat = _Seat(connect, job_id, rest)
@@ -80,9 +84,9 @@ def work_in(connect: Callable[[], HttpClient], job_id: int, *, whole: bool) -> i
                     f"\ngpuq: job {job_id} goes on. `gpuq attach {job_id}` goes back to it, `gpuq cancel {job_id}` ends it."
                 )
                 return DETACHED
-            whole, rest = True, seat.offset  # another attempt begins with nothing
+            rest = seat.offset
         if attempt and rest != RECENT:
-            retry(partial(_print_log, client, job_id, attempt, rest))
+            rest = retry(partial(_print_log, client, job_id, attempt, rest))
         while not has_left():
             pass
         job = retry(partial(client.get, f"/api/v1/jobs/{job_id}"))
@@ -129,13 +133,13 @@ def _has_left(client: HttpClient, job_id: int, attempt: int, within_s: float) ->
         time.sleep(_LOOK_EVERY_S)
 
 
-def _print_log(client: HttpClient, job_id: int, attempt: int, offset: int) -> None:
-    """Print what the log has from this offset on."""
-    try:
+def _print_log(client: HttpClient, job_id: int, attempt: int, offset: int) -> int:
+    """Print what the log has from this offset on; the offset of what it may get later."""
+    with suppress(NotFound):  # it was deleted, or never begun
         for chunk in client.stream(f"/api/v1/jobs/{job_id}/logs", offset=offset, attempt=attempt):
             write_all(sys.stdout.fileno(), chunk)
-    except NotFound:
-        return  # it was deleted, or never begun
+            offset += len(chunk)
+    return offset
 
 
 class _Seat:

@@ -43,7 +43,7 @@ def options_of(asked: Asked, now: float) -> Iterator[str]:
     }
     for option, value in values.items():
         if value is not None and value != "":
-            yield from (option, str(value))
+            yield from option_words(option, str(value))
     rules = asked.get("notify")
     for rule in () if rules is None else rules or ("none",):
         yield from ("--notify", rule)
@@ -58,6 +58,11 @@ def options_of(asked: Asked, now: float) -> Iterator[str]:
         "--sync": asked.get("sync"),
     }
     yield from (option for option, given in switches.items() if given)
+
+
+def option_words(option: str, value: str) -> tuple[str, ...]:
+    """The words that give the option this value; one that begins with a dash would be taken for an option by itself."""
+    return (f"{option}={value}",) if value.startswith("-") else (option, value)
 
 
 def constraint_options(only: Asked) -> dict[str, str]:

@@ -69,10 +69,13 @@ _ENGINES = {
     **dict.fromkeys(("docker", "podman", "nerdctl"), _DOCKER),
     **dict.fromkeys(("apptainer", "singularity"), _APPTAINER),
 }
-# Launchers that put what they start into a container if they are given these options: image, mounts.
-_BY_OPTIONS = {
+# Launchers that put what they start into a container if they are given these options: image, mounts. gpuq's own, which mounts the
+# folder and the home, is the module behind `gpuq submit --image`.
+ENVIRONMENT = "gpuq_environment"
+_BY_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "srun": (("--container-image",), ("--container-mounts",)),
     "shifter": (("--image",), ("--volume", "-V")),
+    ENVIRONMENT: (("--image",), ()),
 }
 # What an engine that shows the host's folders shows by default, beside the working folder.
 _SEEN = ("~", "/home", "/tmp")  # noqa: S108 - only compared with
@@ -164,7 +167,9 @@ def container_by_options(name: str, options: tuple[str, ...], cwd: str) -> Conta
         return None
     values = (value_of(of_mounts, options, place) for place in range(len(options)))
     mounts = tuple(pair for value in values if value for pair in _mounts(value.replace(";", ","), cwd))
-    return Container(image, options, len(options), "", mounts, {}, sees_host=False, given=mounts)
+    sees_host = name == ENVIRONMENT
+    inside, seen = (cwd, tuple((path, path) for path in (cwd, *_SEEN))) if sees_host else ("", ())
+    return Container(image, options, len(options), inside, (*seen, *mounts), {}, sees_host, given=mounts)
 
 
 def value_of(options: Sequence[str], words: Sequence[str], place: int) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from gpuq.script.containers import Container, container, container_by_options, first_value, value_of
+from gpuq.script.containers import ENVIRONMENT, Container, container, container_by_options, first_value, value_of
 from gpuq.script.digests import short_digest
 from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.interpreters import PYTHON, SHELLS, Source, given_to
@@ -139,11 +139,21 @@ def _interpreted(words: tuple[str, ...], start: int, cwd: str, stdin: str | None
 def _module(
     words: tuple[str, ...], module: str, after: int, cwd: str, stdin: str | None, deepest: int
 ) -> Program | None:
+    if module == ENVIRONMENT and "--" in words[after:-1]:
+        return _in_environment(words, after, cwd, stdin, deepest)
     if module in LAUNCHING_MODULES:
         found = _launched_by(module, words, after, cwd, stdin, deepest)
         if found is not None:
             return found
     return _given_script(Program(ProgramKind.MODULE, module, words[after:], cwd, after), cwd)
+
+
+def _in_environment(words: tuple[str, ...], options: int, cwd: str, stdin: str | None, deepest: int) -> Program:
+    """What runs behind gpuq's own `--module` and `--image`, which begin at `options` and end with `--`."""
+    start = words.index("--", options) + 1
+    found = _script_at(words, start, cwd, stdin, deepest) or replace(_named(words[start:], cwd), first=start + 1)
+    box = container_by_options(ENVIRONMENT, words[options:start], cwd)
+    return found if box is None else _on_host(found, box)
 
 
 def _launched_by(

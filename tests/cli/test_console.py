@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gpuq import format as fmt
 from gpuq.cli import console, job_labels, messages
 from gpuq.cli.verbs import gpus, queue
+from gpuq.messages.environment import in_environment
 from tests.cli import samples
 
 
@@ -125,6 +126,18 @@ def test_190_jobs_of_one_script_have_190_names_at_80_columns() -> None:
 def test_scripts_of_one_name_show_their_folder() -> None:
     jobs = [a_step(1, script="/src/examples/mnist/main.py"), a_step(2, script="/src/examples/imagenet/main.py")]
     assert names(jobs) == ["mnist/main.py", "imagenet/main.py"]
+
+
+def test_what_gpuq_puts_around_a_command_is_not_in_its_label() -> None:
+    keys = ["3f2a91c07b64d8e5", "544af382a9c487c8"]
+    copies = [
+        a_step(n, "--lr", f"0.{n}", script=f"/home/ana/snapshots/{key}/nlp/src/step.py", snapshot=key)
+        for n, key in enumerate(keys, 1)
+    ]
+    assert names(copies) == ["step.py --lr 0.1", "step.py --lr 0.2"]
+    inside = ["python3", "/home/ana/sweep/step.py", "--lr", "0.1"]
+    in_image = samples.job(1, name="step.py", command=in_environment("x.org/y", ["cuda/12"], inside))
+    assert names([in_image]) == ["step.py --lr 0.1"]
 
 
 def test_a_single_job_shows_all_arguments_and_cuts_long_paths_first() -> None:

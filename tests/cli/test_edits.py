@@ -83,6 +83,10 @@ def test_a_size_is_shown_in_the_largest_unit_that_divides_it(size: int, text: st
     assert edits.as_options({"gpu_memory": size}) == ["--gpu-mem", text]
 
 
+def test_a_name_that_begins_with_a_dash_is_no_option() -> None:
+    assert edits.as_options({"name": "-foo"}) == ["--name=-foo"]
+
+
 def test_values_as_options_give_the_values_again() -> None:
     values = {name: value for name, value in edits.values_of(JOB).items() if name not in {"notify", "begin_at"}}
     words = edits.as_options(values)

@@ -243,6 +243,11 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
         (("submit", "-N", "2", "a.py"), "Slurm's `-N 2` is `--hosts=2` here.\n"),
         (("submit", "--wrap=python a.py", "x"), "write the command after `--`, as in -- bash -c 'COMMAND'"),
         (("submit", "-o", "out.txt", "a.py"), "gpuq keeps the output, and `gpuq logs ID` shows it"),
+        (
+            ("run", "--array", "0-3", "a.py"),
+            "no option `--array`. Did you mean `gpuq submit --wait`, which takes arrays?",
+        ),
+        (("predict", "--grid", "lr=1,2", "a.py"), "Did you mean `gpuq submit --dry-run`, which takes arrays?"),
         (("submit", "--epochs", "3", "a.py"), "no option `--epochs`.\n"),
         (("logs", "--tail", "5", "3"), "Did you mean `-n N`?"),
         (("queue", "--watch"), "Did you mean `gpuq top`?"),
@@ -261,6 +266,24 @@ def test_an_unknown_option_suggests_similar_ones(gpuq: Command, words: tuple[str
     done = gpuq(*words)
     assert done.code == 2
     assert meant in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("wait", "7", "--timeout", "5s", "8"), "/api/v1/jobs"),
+        (("host", "drain", "--json", "n1"), "/api/v1/hosts/n1/drain"),
+        (("token", "revoke", "--json", "t1"), "/api/v1/tokens/t1/revoke"),
+        (("token", "create", "--expires", "1h", "t1"), None),
+    ],
+)
+def test_options_may_stand_between_arguments(
+    gpuq: Command, api: FakeApi, words: tuple[str, ...], asked: str | None
+) -> None:
+    done = gpuq(*words)
+    assert [request.path for request in api.requests] == ([] if asked is None else [asked]), done.err
+    if asked is None:
+        assert "only `revoke` takes them" in done.err
 
 
 @pytest.mark.parametrize("verb", ["up", "db"])

@@ -119,6 +119,12 @@ def test_scripts_that_cannot_be_submitted_are_refused(
     assert taken.requests == []
 
 
+def test_a_shell_script_with_the_line_ends_of_windows_is_refused(gpuq: Command, taken: FakeApi) -> None:
+    done = gpuq("submit", "-", stdin="#!/bin/sh\r\necho\r\n")
+    assert (done.code, "end as on Windows" in done.err) == (2, True), done.err
+    assert gpuq("submit", "-", stdin="#!/usr/bin/env python3\r\nprint()\r\n").code == 0, "which Python reads"
+
+
 def test_a_terminal_is_not_waited_for(gpuq: Command, taken: FakeApi) -> None:
     leader, follower = pty.openpty()
     done = subprocess.run(

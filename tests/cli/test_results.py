@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpuq.cli import results
+from gpuq.errors import BadInput
 
 
 def test_a_folder_without_room_is_named_and_nothing_is_left_there(
@@ -29,3 +30,13 @@ def test_a_folder_without_room_is_named_and_nothing_is_left_there(
         results.fetch(Client(), 6, [], to=tmp_path / "here", attempt=None, force=False)  # type: ignore[arg-type]
     assert failed.value.filename == str(tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_removed_is_named_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(BadInput, match="the folder you are in no longer exists"):
+        results.fetch(object(), 6)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -18,6 +19,7 @@ from gpuq.errors import BadInput
 from gpuq.home import Home
 from gpuq.learn.features.kind import describe
 from gpuq.messages.submission import Submission
+from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply
 
 Git = Callable[..., str]
@@ -215,6 +217,31 @@ def test_the_copy_of_an_earlier_job_runs_again_after_edits(
     assert gpuq("submit", "--from-snapshot", first["key"][:6], "train.py", cwd=tree).code == 0
     assert taken()["snapshot"] == first
     assert Path(taken()["command"][1]).read_text() == "print('new')\n"
+
+
+@pytest.mark.parametrize("words", [["train.py"], ["--", "/bin/sh", "-e", "{tree}/train.py"]])
+def test_a_job_is_submitted_again_with_the_same_files_or_those_of_now(
+    gpuq: Command, tree: Path, api: FakeApi, taken: Callable[[], dict[str, Any]], words: list[str]
+) -> None:
+    gpuq("submit", "--snapshot", *(word.format(tree=tree) for word in words), cwd=tree)
+    body = taken()
+    copy = body["snapshot"]
+    facts = {"snapshot": copy["key"], "snapshot_folder": copy["folder"], "snapshot_taken_from": copy["taken_from"]}
+    asked = {name: body[name] for name in ("command", "cwd", "script", "name")}
+    api.on("GET", "/api/v1/jobs/42", {**samples.ended(42, "FAILED", 1), **asked, **facts})
+    (tree / "train.py").write_text("print('later')\n")
+
+    def script() -> Path:
+        return next(Path(word) for word in taken()["command"] if word.endswith("train.py"))
+
+    for options, content in (([], "print('new')\n"), (["--snapshot"], "print('later')\n")):
+        assert gpuq("rerun", "42", *options).code == 0
+        assert Path(taken()["cwd"], script()).read_text() == content, options
+        assert taken()["script"] == str(tree / "train.py")
+    shutil.rmtree(Path(copy["folder"]).parent)
+    done = gpuq("rerun", "42")
+    assert (done.code, "--snapshot makes a new one" in done.err) == (2, True), done.err
+    assert gpuq("rerun", "42", "--snapshot").code == 0
 
 
 def test_scripts_in_folders_and_absolute_paths_are_those_of_the_copy(

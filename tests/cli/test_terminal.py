@@ -1,7 +1,8 @@
-"""The keys that detach, and what is hidden when old output is shown again."""
+"""The keys that detach, what is hidden when old output is shown again, and what is shown of the end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -63,3 +64,25 @@ def test_a_job_that_waits_says_why_as_explain_does(
     said = capsys.readouterr().err
     assert said.startswith("gpuq: job 48 waits: PredictedLoad on cpu0: ")
     assert "107%" in said
+
+
+def test_a_job_that_is_being_stopped_shows_its_last_output_and_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter(["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED", "CANCELLED", "CANCELLED"])
+    log, shown = b"shown before, and the end", bytearray()
+
+    class Client:
+        def get(self, _: str) -> dict[str, Any]:
+            return samples.running(48, state=next(states), attempt=1)
+
+        def stream(self, _: str, *, offset: int, attempt: int) -> Iterator[bytes]:
+            assert attempt == 1
+            yield log[offset:]
+
+    def sit(seat: Any, _: object) -> bool:
+        seat.offset = len("shown before")
+        return False
+
+    monkeypatch.setattr(terminal, "_sit", sit)
+    monkeypatch.setattr(terminal, "write_all", lambda _, data: shown.extend(data))
+    assert terminal.work_in(Client, 48, whole=True) == 125  # type: ignore[arg-type]
+    assert shown == b", and the end"

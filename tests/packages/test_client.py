@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -78,3 +79,24 @@ def test_what_needs_the_daemon_says_what_to_install(installed: Path, verb: str) 
     assert done.returncode == 2
     assert "gpuq-client" in done.stderr
     assert "pip install . in a checkout of gpuq" in done.stderr
+
+
+def test_each_verb_finds_all_that_it_imports(installed: Path) -> None:
+    """Also what a function imports, which no `--help` shows. `gpuq doctor` is refused before."""
+    of_doctor = {"daemon_checks.py", "service_logs.py", "doctor.py"}
+    missing = [
+        f"{path.relative_to(installed)}: {module}"
+        for path in installed.rglob("*.py")
+        if path.name not in of_doctor
+        for module in imported(path)
+        if not any((installed / f"{module.replace('.', '/')}{end}").exists() for end in (".py", "/__init__.py"))
+    ]
+    assert missing == []
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of gpuq that the one at `path` imports."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    names |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return {name for name in names if name.startswith("gpuq.")}

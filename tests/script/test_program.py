@@ -62,6 +62,8 @@ def of(line: str, stdin: str | None = None) -> Program:
         "srun --container-image=image --container-mounts=/home/ada:/w --container-workdir=/w/vision python train.py --lr 1",
         "enroot start --mount /home/ada/vision:/w image python /w/train.py --lr 1",
         "ch-run -b /home/ada/vision:/w image -- python /w/train.py --lr 1",
+        "python3 -m gpuq_environment --module=cuda/12 --image=x.org/y:1 -- python3 train.py --lr 1",
+        "python3 -m gpuq_environment --module=cuda/12 -- bash -c 'python train.py --lr 1'",
     ],
 )
 def test_the_script_is_found(line: str) -> None:
@@ -88,6 +90,7 @@ def test_the_script_is_found(line: str) -> None:
         ("perl -MData::Dumper parse.pl", ProgramKind.SCRIPT, f"{HERE}/parse.pl", ()),
         ("docker run --gpus all --rm team/model:1", ProgramKind.COMMAND, "team/model:1", ()),
         ("docker run --rm team/model:1 --lr 1", ProgramKind.COMMAND, "team/model:1", ("--lr", "1")),
+        ("python3 -m gpuq_environment --image=i -- python -m pkg.a -x", ProgramKind.MODULE, "pkg.a", ("-x",)),
         ("apptainer run --nv image.sif", ProgramKind.SCRIPT, f"{HERE}/image.sif", ()),
         ("uv run --frozen train small", ProgramKind.COMMAND, "train", ("small",)),
         ("julia --project=. -t 4 train.jl", ProgramKind.SCRIPT, f"{HERE}/train.jl", ()),
@@ -133,6 +136,8 @@ def test_what_else_a_command_runs(line: str, kind: ProgramKind, name: str, argum
         ("docker run image:1 python /app/train.py", "/app/train.py", "image:1"),
         ("docker exec -w /app box python train.py", "/app/train.py", "box"),
         ("apptainer exec image.sif python /opt/train.py", "/opt/train.py", "image.sif"),
+        ("python3 -m gpuq_environment --image=x.org/y:1 -- python /app/train.py", "/app/train.py", "x.org/y:1"),
+        ("python3 -m gpuq_environment --module=gmx -- gmx mdrun -s a.tpr", "gmx", f"{HERE}/a.tpr"),
     ],
 )
 def test_a_command_that_does_what_a_file_says_differs_by_its_path(line: str, name: str, path: str) -> None:

@@ -29,7 +29,7 @@ class _Meaning(NamedTuple):
     fix: str
 
 
-_FULL = _Meaning(Failure, "The disk that holds {label} is full: nothing was recorded.", _SPACE)
+_FULL = _Meaning(Failure, "{label} lies on a disk that is full: nothing was recorded.", _SPACE)
 _BUSY = _Meaning(Unreachable, "{label} is kept busy by another process.", _AGAIN)
 _SLOW = _Meaning(Unreachable, "{label} was too slow: {detail}.", _AGAIN)
 _GONE = _Meaning(Unreachable, "{label} does not answer: {detail}.", _START)

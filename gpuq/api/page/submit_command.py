@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from gpuq.messages.codec import plain
+from gpuq.messages.environment import of_environment
 from gpuq.messages.submission import Submission, in_work_tree
 from gpuq.messages.submit_options import options_of
 
@@ -18,6 +19,8 @@ def submit_command(asked: Submission, now: float, *, waits: bool) -> str:
     options = [*options_of(plain(asked), now)]
     if waits:
         options += [word for text in asked.after for word in ("--after", text)]
+    environment, command = of_environment(asked.command)
+    options += environment
     notebook = asked.interactive == "notebook"
-    words = ["gpuq", "notebook", *options] if notebook else ["gpuq", "submit", *options, "--", *asked.command]
+    words = ["gpuq", "notebook", *options] if notebook else ["gpuq", "submit", *options, "--", *command]
     return f"cd {shlex.quote(asked.cwd)} && " + shlex.join(words)

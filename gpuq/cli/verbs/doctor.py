@@ -106,6 +106,9 @@ def _home(root: Path) -> Check:
     if found.st_uid != os.getuid():
         return Check("home", BROKEN, f"{root} belongs to user {found.st_uid}", "Set GPUQ_HOME to a folder of your own.")
     if not os.access(root, os.W_OK | os.X_OK):
+        if os.statvfs(root).f_flag & os.ST_RDONLY:
+            fix = "Mount it for writing, or set GPUQ_HOME to a folder elsewhere."
+            return Check("home", BROKEN, f"{root} is on a read-only file system", fix)
         return Check("home", BROKEN, f"{root} cannot be written", f"chmod u+rwx {root}")
     if Home(root).is_open_to_others:
         return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")

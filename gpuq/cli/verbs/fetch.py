@@ -20,7 +20,6 @@ def run(words: list[str]) -> int:
         "fetch",
         "Bring the files here that a job made or changed. It was submitted with --sync.\n"
         "Also while it runs. Nothing is replaced unless --force is given.",
-        mixed=True,
     )
     add_id(parser)
     add = parser.add_argument
@@ -48,7 +47,9 @@ def run(words: list[str]) -> int:
         print(fmt.clean(file.name))
     size = sum(file.size for file in found.files)
     what = (
-        f"{len(found.files):,} files, {size:,} bytes, in {fmt.clean(found.to)}" if found.files else "nothing to fetch"
+        f"{len(found.files):,} file{'s' * (len(found.files) != 1)}, {size:,} bytes, in {fmt.clean(found.to)}"
+        if found.files
+        else "nothing to fetch"
     )
     console.note(f"gpuq: {what}.")
     if found.left_out:

@@ -172,7 +172,7 @@ def output(client: HttpClient, job_id: int) -> Generator[bytes, None, Record]:
     while True:
         job: Record = retry(partial(client.get, f"/api/v1/jobs/{job_id}"))
         ended = settled(client, job)
-        yield from log.advance(job["attempt"])
+        yield from log.advance(job)
         if ended:
             return job
         time.sleep(_LOOK_EVERY_S)
@@ -188,14 +188,15 @@ class _Log:
         self._offset = 0
         self._noted: str | None = None
 
-    def advance(self, attempt: int) -> Iterator[bytes]:
-        """The attempt's output until it ends or the daemon is unreachable."""
+    def advance(self, job: Record) -> Iterator[bytes]:
+        """The output of the job's attempt until it ends or the daemon is unreachable."""
+        attempt, named = job["attempt"], job_labels.id_of(job)
         if attempt != self._attempt:
             if self._attempt:
-                console.note(f"gpuq: job {self._job} starts again (attempt {attempt}).")
+                console.note(f"gpuq: job {named} starts again (attempt {attempt}).")
             elif attempt > 1:
                 console.note(
-                    f"gpuq: this is attempt {attempt}; `gpuq logs {self._job} --all-attempts` prints the earlier ones too."
+                    f"gpuq: this is attempt {attempt}; `gpuq logs {named} --all-attempts` prints the earlier ones too."
                 )
             self._attempt, self._offset = attempt, 0
         if not attempt:

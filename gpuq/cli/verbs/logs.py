@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-from gpuq.cli import console, job_ids
+from gpuq.cli import console, job_ids, job_labels
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.quantities import whole
@@ -52,10 +52,11 @@ def run(words: list[str]) -> int:
         return follow_or_leave(client, jobs.only, options.grep)
     if options.all_attempts:
         return _all_attempts(client, jobs.only, lines, options.grep, as_json=options.json)
-    return _one_attempt(Log(client, jobs.only, attempt, options.grep), lines, as_json=options.json)
+    label = jobs.label(jobs.only)
+    return _one_attempt(Log(client, jobs.only, attempt, options.grep), lines, label, as_json=options.json)
 
 
-def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
+def _one_attempt(log: Log, lines: int | None, label: str, *, as_json: bool) -> int:
     if as_json:
         job: Record = log.client.get(f"/api/v1/jobs/{log.job_id}")
         text = _text(log.pieces(lines))
@@ -65,10 +66,10 @@ def _one_attempt(log: Log, lines: int | None, *, as_json: bool) -> int:
     is_last = log.attempt is None
     _copy(log.pieces(lines))
     if log.attempt is None:
-        _note_no_start(log.job_id)
+        _note_no_start(label)
     elif is_last and log.attempt > 1:
-        rest = f"`gpuq logs {log.job_id} --all-attempts` prints the earlier ones too"
-        console.note(f"gpuq: this was attempt {log.attempt} of job {log.job_id}; {rest}.")
+        rest = f"`gpuq logs {label} --all-attempts` prints the earlier ones too"
+        console.note(f"gpuq: this was attempt {log.attempt} of job {label}; {rest}.")
     return 0
 
 
@@ -97,7 +98,7 @@ def _all_attempts(client: HttpClient, job_id: int, lines: int | None, grep: str 
     for attempt in job["attempts"]:
         number, ending = attempt["number"], attempt.get("ending") or "not ended"
         if not as_json:
-            _copy([f"==> job {job_id}, attempt {number} ({ending}) <==\n".encode()])
+            _copy([f"==> job {job_labels.id_of(job)}, attempt {number} ({ending}) <==\n".encode()])
         text: str | None = None
         try:
             pieces = Log(client, job_id, number, grep).pieces(lines)
@@ -112,12 +113,12 @@ def _all_attempts(client: HttpClient, job_id: int, lines: int | None, grep: str 
     if as_json:
         console.print_json({"id": job_id, "state": job["state"], "attempts": found})
     elif not job["attempts"]:
-        _note_no_start(job_id)
+        _note_no_start(job_labels.id_of(job))
     return code
 
 
-def _note_no_start(job_id: int) -> None:
-    console.note(f"gpuq: job {job_id} has not started, so there is no output.")
+def _note_no_start(label: str) -> None:
+    console.note(f"gpuq: job {label} has not started, so there is no output.")
 
 
 def _copy(pieces: Iterable[bytes]) -> None:

@@ -181,14 +181,15 @@ def _jobs(client: HttpClient, options: argparse.Namespace) -> tuple[list[Record]
     if options.json or options.limit is not None or set(states) == set(LIVE):
         jobs = newest(client, ",".join(states) or None, where, options.limit)
     else:
-        # All live jobs of these states, and of the ended ones the latest.
+        # All live jobs of these states, and of the ended ones the latest. The live ones are read first: one that ends in between
+        # is among the ended ones then.
         wanted = states or list(console.STATE_CODES)
         live, ended = ([state for state in wanted if (state in LIVE) == is_live] for is_live in (True, False))
-        past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
         now = newest(client, ",".join(live), where, None) if live else []
+        past = newest(client, ",".join(ended), where, _ENDED_SHOWN + 1) if ended else []
         # An array may have tasks of both.
-        found = {job["id"]: job for job in (*past[-_ENDED_SHOWN:], *now)}
-        jobs, older = list(found.values()), len(past) > _ENDED_SHOWN
+        found = {job["id"]: job for job in (*now, *past[-_ENDED_SHOWN:])}
+        jobs, older = sorted(found.values(), key=lambda job: int(job["id"])), len(past) > _ENDED_SHOWN
     return in_order(jobs), older
 
 

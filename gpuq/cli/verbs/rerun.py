@@ -130,8 +130,9 @@ def _submission(job: Record, typed: list[str], array: Record | None) -> Record:
         what = f"job {job['id']} had {', '.join(missed[:4])}, and not set here"
         console.warn(f"{what}; -e {missed[0]}=VALUE sets {'it' if len(missed) == 1 else 'one'}")
     passed = [f"--env={name}" for name in sorted(had & os.environ.keys())]
-    # An option that may be given several times would add to the job's own.
-    kept = _without(found.options, {word.partition("=")[0] for word in typed})
+    # An option that may be given several times would add to the job's own; a new copy of the files takes the place of the old.
+    names = {word.partition("=")[0] for word in typed}
+    kept = _without(found.options, names | ({"--from-snapshot"} if names & {"--snapshot", "--sync"} else set()))
     options, verbatim = own.parse_args([*passed, *kept, *typed]), found.words[0] == "--"
     return job_body.submission(options, found.words[1:] if verbatim else found.words, verbatim, array=array)
 
@@ -141,6 +142,6 @@ def _without(options: list[str], names: set[str]) -> Iterator[str]:
     left_out = False
     for word in options:
         if word.startswith("--"):
-            left_out = word in names
+            left_out = word.partition("=")[0] in names
         if not left_out:
             yield word

@@ -23,7 +23,7 @@ def run(words: list[str]) -> int:
     )
     parser.add_argument("action", choices=["create", "list", "revoke"], help="what to do")
     parser.add_argument(
-        "id", nargs="*", default=[], metavar="ID", help="revoke: which tokens; `gpuq token list` shows the ids"
+        "ids", nargs="*", default=[], metavar="ID", help="revoke: which tokens; `gpuq token list` shows the ids"
     )
     parser.add_argument("--user", metavar="NAME", help="create: for another user; only admins may")
     parser.add_argument("--role", choices=ROLES, default="user", help="create: the most that it may do; default: user")
@@ -32,13 +32,13 @@ def run(words: list[str]) -> int:
     )
     parser.add_argument("--note", metavar="TEXT", help="create: what it is for, as in `laptop`")
     options = parser.parse_args(words)
-    if bool(options.id) != (options.action == "revoke"):
+    if bool(options.ids) != (options.action == "revoke"):
         raise BadInput("`revoke` needs ids, and only `revoke` takes them.", fix="`gpuq token list` shows the ids.")
     client = HttpClient.of(options)
     if options.action == "list":
         console.show(options, client.get("/api/v1/tokens"), lambda found, width, _: listing(found["tokens"], width))
     elif options.action == "revoke":
-        revoked = [client.post(f"/api/v1/tokens/{quote(one, safe='')}/revoke") for one in options.id]
+        revoked = [client.post(f"/api/v1/tokens/{quote(one, safe='')}/revoke") for one in options.ids]
         console.show(options, revoked, lambda found, *_: [f"{one['id']} of {one['user']} is revoked." for one in found])
     else:
         given = {"user": options.user, "role": options.role, "note": options.note}

@@ -11,6 +11,7 @@ import pytest
 
 from gpuq.api.page.submit_command import submit_command
 from gpuq.cli import job_body, job_options
+from gpuq.messages.environment import in_environment
 from gpuq.messages.submission import Submission
 from tests.api.support import submission
 
@@ -60,6 +61,12 @@ def test_a_job_is_submitted_again_as_it_was(
     for name in Submission.__struct_fields__:
         if name not in {"command", "cwd", "env", "name", "script", "umask"}:
             assert getattr(again, name) == getattr(was, name), name
+
+
+def test_modules_and_an_image_are_options() -> None:
+    words = in_environment("x.org/y", ["cuda/12"], ["python", "train.py"])
+    text = command(command=[*words], name="-x")
+    assert text == "cd /home/ada && gpuq submit --name=-x --module=cuda/12 --image=x.org/y -- python train.py"
 
 
 def test_what_is_past_is_left_out() -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,6 +138,16 @@ def test_a_record_whose_jobs_cannot_be_read_is_broken(gpuq: Command, healthy: Fa
     healthy.on("GET", "/api/v1/jobs", Reply(problem, 500))
     found = checks(gpuq("doctor", "--json"))["jobs"]
     assert (found["status"], "damaged" in found["found"]) == ("broken", True)
+
+
+def test_a_home_on_a_read_only_file_system_needs_another_mount_and_no_mode(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    monkeypatch.setattr(doctor.os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    found = doctor._home(home)
+    assert (found.status, found.found) == ("broken", f"{home} is on a read-only file system")
+    assert found.fix == "Mount it for writing, or set GPUQ_HOME to a folder elsewhere."
 
 
 def test_an_open_home_or_token_is_broken(gpuq: Command, healthy: FakeApi) -> None:

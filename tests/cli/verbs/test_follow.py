@@ -306,6 +306,18 @@ def test_logs_are_of_the_last_attempt_and_mention_the_earlier_ones(gpuq: Command
     )
 
 
+def test_a_task_is_named_as_a_task_of_its_array(gpuq: Command, twice: FakeApi) -> None:
+    array = {"id": 40, "count": 5, "tasks": "0-4", "name": "sweep"}
+    twice.on(
+        "GET", "/api/v1/arrays", lambda asked: Reply({"arrays": [array] * ("40" in asked.query["ids"].split(","))})
+    )
+    task = samples.ended(42, "COMPLETED", 0) | {"attempt": 2, "attempts": [{"number": 2}], "array": 40, "task": 2}
+    twice.on("GET", "/api/v1/jobs/42", task)
+    assert "attempt 2 of job 40_2; `gpuq logs 40_2 --all-attempts`" in gpuq("logs", "40_2").err
+    assert "`gpuq logs 40_2 --all-attempts`" in gpuq("logs", "-f", "40_2").err
+    assert "==> job 40_2, attempt 2" in gpuq("logs", "40_2", "--all-attempts").out
+
+
 def test_a_job_that_never_started_has_no_output_and_says_so(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", LOGS, Reply(raw=b"", headers={"X-Gpuq-Attempt": "0"}))
     done = gpuq("logs", "42")

@@ -9,7 +9,7 @@ import pytest
 
 from gpuq.cli.verbs import queue
 from tests.cli import samples
-from tests.cli.conftest import Command, FakeApi, Reply
+from tests.cli.conftest import Command, FakeApi, Reply, Request
 
 
 def cell(gpuq: Command, api: FakeApi, column: str, job: dict[str, Any]) -> str:
@@ -65,6 +65,19 @@ def test_another_users_job_without_its_command_has_a_line(gpuq: Command, api: Fa
 def an_array(number: int, states: dict[str, int], **changes: Any) -> dict[str, Any]:
     given = {"id": number, "name": "sweep", "tasks": "0-9", "count": 10, "at_once": 2, "states": states, "reason": None}
     return {**given, "first": {}, "expected_start": None, **changes}
+
+
+def test_a_job_that_ends_while_the_list_is_read_is_in_it_once(gpuq: Command, api: FakeApi) -> None:
+    before, after = [samples.running(7), samples.running(8)], [samples.ended(7, "COMPLETED", 0), samples.running(8)]
+    looks = iter([before, after])
+
+    def listed(request: Request) -> Reply:
+        wanted = request.query["state"].split(",")
+        return Reply({"jobs": [job for job in next(looks) if job["state"] in wanted], "next": None})
+
+    api.on("GET", "/api/v1/jobs", listed)
+    done = gpuq("queue", "--all")
+    assert done.out.splitlines()[-1] == "1 running, 1 completed", done.out
 
 
 def test_an_array_is_one_line_with_the_counts_of_its_tasks(gpuq: Command, api: FakeApi) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gpuq.messages.environment import in_environment
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, Request
 
@@ -40,6 +44,40 @@ def test_a_job_is_submitted_again_with_its_options_and_those_that_are_given(gpuq
     assert (body["gpu_memory"], body["retry"], body["time_limit_s"]) == (12 * 2**30, ["oom:3"], 3600)
     assert (body["name"], body["project"], body["env"]["SEED"]) == ("train", "nlp", "7")
     assert "DATA" not in gpuq("rerun", "42", "-e", "DATA=/x", "-e", "SEED=1").err
+
+
+@pytest.mark.parametrize("name", ["-foo", "--notify", "a b"])
+def test_a_name_that_begins_as_an_option_is_kept(gpuq: Command, api: FakeApi, name: str) -> None:
+    api.on("GET", "/api/v1/jobs/42", ended(gpuq.cwd, name=name))
+    api.on("POST", "/api/v1/jobs", Reply({"id": 43}, 201))
+    assert gpuq("rerun", "42", "--notify", "none").code == 0
+    assert api.asked("POST", "/api/v1/jobs")[-1].body["name"] == name
+
+
+def test_a_script_of_python_gets_another_interpreter(gpuq: Command, api: FakeApi) -> None:
+    script, other = gpuq.cwd / "train.py", gpuq.cwd / "python"
+    script.write_text("")
+    other.symlink_to(sys.executable)
+    job = ended(gpuq.cwd, command=[sys.executable, str(script), "--lr", "0.1"], script=str(script))
+    api.on("GET", "/api/v1/jobs/42", job)
+    api.on("POST", "/api/v1/jobs", Reply({"id": 43}, 201))
+    for options, python in (([], sys.executable), (["--python", str(other)], str(other))):
+        assert gpuq("rerun", "42", *options).code == 0
+        assert api.asked("POST", "/api/v1/jobs")[-1].body["command"] == [python, str(script), "--lr", "0.1"]
+
+
+def test_modules_and_an_image_are_its_options_and_are_replaced(gpuq: Command, api: FakeApi) -> None:
+    words = ["python", "/in/the/image.py"]
+    had = in_environment("x.org/old", ["cuda/11"], words)
+    api.on("GET", "/api/v1/jobs/42", ended(gpuq.cwd, command=had))
+    api.on("POST", "/api/v1/jobs", Reply({"id": 43}, 201))
+    for options, command in (
+        ([], had),
+        (["--image", "x.org/new"], in_environment("x.org/new", ["cuda/11"], words)),
+        (["--module", "cuda/12", "--module", "nccl"], in_environment("x.org/old", ["cuda/12", "nccl"], words)),
+    ):
+        assert gpuq("rerun", "42", *options).code == 0
+        assert api.asked("POST", "/api/v1/jobs")[-1].body["command"] == command, options
 
 
 def test_what_cannot_be_submitted_again_is_named_with_the_reason(gpuq: Command, api: FakeApi) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -93,6 +95,16 @@ def test_to_a_pipe_only_the_id_is_printed(gpuq: Command, taken: FakeApi, script:
     assert body["script"] == str(script)
     assert len(body["script_sha256"]) == 64
     assert body["name"] == "train.py"
+
+
+@pytest.mark.parametrize("program", ["42", "@last"])
+def test_a_program_whose_name_reads_as_an_id_is_called_by_its_path(gpuq: Command, taken: FakeApi, program: str) -> None:
+    (gpuq.cwd / program).write_text("#!/bin/sh\n")
+    (gpuq.cwd / program).chmod(0o755)
+    assert gpuq("submit", f"./{program}").code == 0
+    name = submitted(taken)["name"]
+    assert name == f"./{program}"
+    assert gpuq("submit", "--name", name, "--", "true").code == 0, "as a job is submitted again"
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--stdin"]])
@@ -184,6 +196,10 @@ def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken
         (["plot.R"], "has no first line `#!`", "-- Rscript plot.R"),
         (["notebook.ipynb"], "has no first line `#!`", "-- jupyter execute notebook.ipynb"),
         (["--", "./first.sh"], "is not executable", "chmod +x ./first.sh"),
+        (["windows.sh"], "end as on Windows", r"sed -i 's/\r$//' windows.sh mends them."),
+        (["--", "./windows.sh"], "end as on Windows", r"sed -i 's/\r$//' ./windows.sh"),
+        (["pipe.py"], "is a pipe", "gpuq submit - < FILE"),
+        (["--", "./pipe.py"], "is a pipe", "gpuq submit - < FILE"),
         (["."], "is a folder", "Name the script"),
         (["folder"], "is a folder", "Name the script"),
         (["python train.py 3"], "is one word, because of its quotes", "-- python train.py 3"),
@@ -266,6 +282,8 @@ def test_bad_input_is_a_sentence_with_its_fix_and_code_2(
     for name in ("run.sh", "plot.R", "notebook.ipynb"):
         (gpuq.cwd / name).write_text("echo")
     (gpuq.cwd / "first.sh").write_text("#!/bin/sh\necho")
+    (gpuq.cwd / "windows.sh").write_bytes(b"#!/bin/sh\r\necho\r\n")
+    os.mkfifo(gpuq.cwd / "pipe.py")
     for name in ("folder", "folder.py"):
         (gpuq.cwd / name).mkdir()
     done = gpuq("submit", *words)
@@ -390,6 +408,24 @@ def test_a_lost_answer_is_requested_again_with_the_same_key(gpuq: Command, api: 
     keys = [request.headers["Idempotency-Key"] for request in api.requests]
     assert len(keys) == 3
     assert len(set(keys)) == 1
+
+
+def test_ctrl_c_before_the_answer_says_that_it_may_be_queued(gpuq: Command, api: FakeApi, script: Path) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def late(_: object) -> Reply:
+        asked.set()
+        over.wait(60)
+        return Reply(cut=True)
+
+    api.on("POST", "/api/v1/jobs", late)
+    process = gpuq.start("submit", "train.py", env={**gpuq.env, "PYTHONPATH": str(Path(__file__).parents[3])})
+    assert asked.wait(60)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    over.set()
+    assert (process.returncode, out) == (130, b"")
+    assert b"no answer came yet; see with `gpuq queue` whether it was done" in err
 
 
 def test_a_submission_is_repeated_while_the_database_is_away(gpuq: Command, api: FakeApi, script: Path) -> None:
@@ -548,6 +584,23 @@ def test_a_dry_run_goes_along_with_what_was_read(
     }
     assert asked == [list(body["command"])]
     msgspec.convert(body, Submission)
+
+
+def test_programs_of_modules_are_looked_up_on_the_host(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    for words, inside in (
+        (["--", "gmx", "mdrun"], ["gmx", "mdrun"]),
+        (["train.py"], ["python3", str(script)]),
+        (["--python", "python3.9", "train.py"], ["python3.9", str(script)]),
+        (["--python", sys.executable, "train.py"], [sys.executable, str(script)]),
+        (["--", "/bin/sh", "-c", "true"], ["/bin/sh", "-c", "true"]),
+    ):
+        assert gpuq("submit", "--module", "gromacs", *words).code == 0
+        assert submitted(taken)["command"] == ["python3", "-m", "gpuq_environment", "--module=gromacs", "--", *inside]
+    environment = gpuq.cwd / ".venv" / "bin" / "python"
+    environment.parent.mkdir(parents=True)
+    environment.symlink_to(sys.executable)
+    gpuq("submit", "--module", "cuda", "train.py")
+    assert submitted(taken)["command"][5:] == [str(environment), str(script)]
 
 
 @pytest.mark.parametrize("words", [["--array", "0-3"], ["--image", "a.sif"], ["--module", "cuda/12"], ["--pty"]])
