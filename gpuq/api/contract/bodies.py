@@ -215,6 +215,9 @@ def _submissions(raw: bytes) -> list[Submission]:
         raise BadInput(f"The list holds {len(found)} submissions; 1 to {MAX_BATCH} are taken at once.")
     for place, one in enumerate(found):
         _check_size(one, f"Submission {place} of the list")
+    count = sum(one.count for one in found)
+    if count > MAX_BATCH:
+        raise BadInput(f"The list holds {count:,} jobs with all tasks; {MAX_BATCH:,} are taken at once.")
     return found
 
 
