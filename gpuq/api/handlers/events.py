@@ -80,7 +80,7 @@ async def _stream(
             await answer.write(f": after {after}\n\n".encode())
             if seen is not None:
                 after = await _resume_after(context, answer, seen)
-            await _send(context, answer, after, only_jobs=only_jobs, job=job)
+            await _send(request, answer, after, only_jobs=only_jobs, job=job)
         except (ConnectionError, TimeoutError):
             pass
         except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
@@ -145,8 +145,9 @@ def _found(store: Store, seq: int) -> EventCursor | None:
 
 
 async def _send(
-    context: ApiContext, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None
+    request: web.Request, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None
 ) -> None:
+    context = context_of(request)
     wanted = None if job is None else JobId(job)
     while answer.is_connected() and not context.stopping.is_set():
         try:
@@ -154,7 +155,8 @@ async def _send(
         except GpuqError:
             entries = []  # the database is unreachable; it is tried again
         for entry in entries:
-            await _send_entry(answer, entry, EventCursor.of(entry))
+            shown = msgspec.structs.replace(entry, body=visibility.journal_body(request, entry.body))
+            await _send_entry(answer, shown, EventCursor.of(entry))
             after = entry.seq
         if len(entries) < JOURNAL_AT_ONCE:
             await wait_for_event(context.stopping, _LOOK_EVERY_S)
