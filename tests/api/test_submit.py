@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import os
 import threading
 import time
@@ -99,9 +101,11 @@ async def test_ten_thousand_in_one_transaction(endpoint: Endpoint) -> None:
 
 
 async def test_more_than_ten_thousand_and_none_are_refused(endpoint: Endpoint) -> None:
-    for many in ([submission()] * 10_001, []):
+    # Those that are too many are counted before any is looked at.
+    for many in ([submission()] * 10_001, [1] * 10_001, []):
         status, body = await endpoint.post(JOBS, many)
         assert (status, body["exit_code"]) == (422, 2)
+        assert f"The list holds {len(many)} submissions" in body["detail"]
     assert endpoint.store.job_rows == {}
 
 
@@ -497,6 +501,14 @@ async def test_hints_are_bounded(endpoint: Endpoint, hints: dict[str, object]) -
     status, body = await endpoint.post(JOBS, submission(hints=hints))
     assert status == 422, body
     assert endpoint.store.job_rows == {}
+
+
+async def test_a_long_body_that_is_not_sound_is_not_read_a_second_time(endpoint: Endpoint) -> None:
+    """The second time it is read as objects, which take twenty times as much memory."""
+    for length, status in ((2**10, 201), (2**20, 422)):
+        body = json.dumps(submission(gpus=2.0, stdin="x" * length))
+        answered, said = await endpoint.post(JOBS, data=io.BytesIO(body.encode()))
+        assert (answered, "got `float` - at `$.gpus`" in said.get("detail", "")) == (status, status == 422)
 
 
 @pytest.mark.parametrize(("slow", "fields"), [("fits", {"gpus": 2}), ("describe", {"env": {"A": "x" * 2**14}})])
