@@ -210,6 +210,19 @@ async def test_lists_are_not_searched_for_names_and_kinds_of_others(shared: Shar
         assert [[one["id"] for one in jobs] for jobs in seen] == [[job], []], condition
 
 
+@pytest.mark.parametrize("state", [JobState.HELD, JobState.COMPLETED])
+async def test_the_order_of_a_page_does_not_give_names_of_others_away(shared: Shared, state: JobState) -> None:
+    jobs = [await shared.submit(uid, name=name) for uid, name in ((ANN, "m"), (BOB, "l"), (BOB, "n"))]
+    for job in jobs:
+        shared.endpoint.store.set_state(job, state)
+    show = "waiting" if state is JobState.HELD else "ended"
+    for uid, order in ((BOB, [1, 2, 3]), (OLA, [2, 1, 3])):
+        shared.uid = uid
+        async with shared.endpoint.socket.get(f"/queue?show={show}&sort=name") as answer:
+            text = await answer.text()
+        assert sorted(jobs, key=lambda job: text.index(f'href="/jobs/{job}"')) == order
+
+
 async def test_output_and_events_are_for_those_who_see_the_job(shared: Shared) -> None:
     job = await shared.submit(ANN)
     assert (await shared.get(BOB, f"/api/v1/jobs/{job}/logs"))[0] == 403
