@@ -141,6 +141,11 @@ class SqlStore(Store):
             with self._database.writing() as connection:
                 submit.add_requests(connection, [{**request, "job": job} for job in jobs])
 
+    def count_requests(self, by: str) -> int:
+        query = select(func.count()).where(requests.c.by == by, requests.c.verb.not_in(("submit", "submit_array")))
+        [row] = self._rows(query)
+        return int(row[0])
+
     def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
         with self._database.writing() as connection:
             return bookings.add(connection, wanted, at)

@@ -188,6 +188,7 @@ def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:
         queue.add_requests("hold", [JobId(7), JobId(4711)], "ada", 4.0, {})
     queue.add_requests("hold", [], "ada", 5.0, {})
     assert len(queue.requests(100)) == len(before) + 2
+    assert (queue.count_requests("ada"), queue.count_requests("eve")) == (2, 0), "without submissions"
 
 
 def test_stored_numbers_beyond_todays_limits_are_clamped(database_url: str, store_of: Callable[[str], Store]) -> None:
