@@ -61,6 +61,7 @@ from gpuq.adapters.store.rows import (
     arrays_of,
     attempt_row,
     chance_row,
+    clean,
     device_row,
     from_json,
     job_row,
@@ -250,7 +251,7 @@ class SqlStore(Store):
             connection.execute(insert(tokens), structs.asdict(token))
 
     def token(self, token_id: str) -> Token | None:
-        rows = self._rows(select(tokens).where(tokens.c.id == token_id))
+        rows = self._rows(select(tokens).where(tokens.c.id == clean(token_id)))
         return Token(**rows[0]._mapping) if rows else None
 
     def tokens(self, *, user: str | None = None) -> list[Token]:
