@@ -56,6 +56,8 @@ def check_manages(request: web.Request, job: int, owner: str) -> None:
 
 def array(request: web.Request, line: ArrayLine) -> ArrayLine:
     """The array as the caller is shown it."""
+    if sees_all(request):
+        return line
     if sees(request, line.owner):
         return replace(line, verdict=_verdict(line.verdict, kinds_shown(request)))
     return replace(line, name=None, project=None, command=[], params=None, verdict=_verdict(line.verdict, _none))
@@ -63,8 +65,10 @@ def array(request: web.Request, line: ArrayLine) -> ArrayLine:
 
 def job(request: web.Request, line: Line) -> Line:
     """The job as the caller is shown it. `command` is empty in a summary."""
+    if sees_all(request):
+        return line
     if sees(request, line.owner):
-        return _with_kinds(line, kinds_shown(request))
+        return _with_kinds(line, kinds_shown(request, line.kind))
     # What a job printed at its end is in its reason; a waiting job's is a rule.
     reason = None if line.state in ENDED else line.reason
     line = replace(
@@ -91,22 +95,25 @@ def job(request: web.Request, line: Line) -> Line:
 Shown = Callable[[str], bool]
 
 
-def kinds_shown(request: web.Request) -> Shown:
-    """Whether the caller is shown this kind; ids of jobs, which take its place in some verdicts, are shown to all."""
+def kinds_shown(request: web.Request, kind: str | None = None) -> Shown:
+    """Whether the caller is shown a kind beside a job of this `kind`: the caller's own, and those of the job's project. Ids of
+    jobs, which take its place in some verdicts, are shown to all."""
     if sees_all(request):
         return lambda _: True
-    own = of_owner(caller_of(request).user)
-    return lambda kind: kind.startswith(own) or kind.replace(" ", "").isdecimal()
+    project, colon, _ = (kind or "").partition(":")
+    # A kind that was named has no colon, or begins with one, and belongs to no project.
+    shown = (of_owner(caller_of(request).user), *([project + colon] if project and colon else []))
+    return lambda other: other == kind or other.startswith(shown) or other.replace(" ", "").isdecimal()
 
 
-def verdict(request: web.Request, view: VerdictView) -> VerdictView:
-    """A verdict on a job of the caller as the caller is shown it."""
-    return _verdict(view, kinds_shown(request)) or view
+def verdict(request: web.Request, view: VerdictView, kind: str) -> VerdictView:
+    """A verdict on a job of the caller, of this kind, as the caller is shown it."""
+    return _verdict(view, kinds_shown(request, kind)) or view
 
 
-def journal_body(request: web.Request, body: Any) -> Any:
-    """What the journal has of a job of the caller, without the kinds of the jobs of others that it was compared with."""
-    return body if sees_all(request) else _without_kinds(body, kinds_shown(request))
+def journal_body(request: web.Request, body: Any, kind: str | None) -> Any:
+    """What the journal has of a job of the caller, of this kind, without those of others that it was compared with."""
+    return body if sees_all(request) else _without_kinds(body, kinds_shown(request, kind))
 
 
 def _without_kinds(value: Any, shown: Shown) -> Any:

@@ -269,6 +269,28 @@ async def test_beside_a_job_of_ones_own_no_kind_of_others_is_named(shared: Share
         assert ("s3cret" in json.dumps(entry), own in json.dumps(entry)) == (named, True)
 
 
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        ("project p:mine.py", ["project p:theirs.py"]),
+        ("named", ["named"]),
+        ("eve", []),
+        (":eve:mine.py", []),
+        (f"{BOB}:mine.py", []),
+    ],
+)
+async def test_beside_a_job_of_a_project_the_kinds_of_that_project_are_named(
+    shared: Shared, kind: str, seen: list[str]
+) -> None:
+    store, others = shared.endpoint.store, ("eve:s3cret.py", "project p:theirs.py", "named", ":eve:named")
+    shared.endpoint.context.describe = lambda *_: (kind, "signature", {})
+    job = await shared.submit(BOB)
+    outcome = AttemptOutcome(partner_kinds=others)
+    store.set_attempts(attempt(job, "gpu-0", 1_800_000_000.0, forecast(61, 10), actual=outcome))
+    store.set_state(job, JobState.COMPLETED, attempt=1)
+    assert (await shared.get(BOB, f"/api/v1/jobs/{job}"))[1]["actual"]["partner_kinds"] == seen
+
+
 async def test_a_refusal_in_a_forecast_names_no_kind_of_others(shared: Shared) -> None:
     shared.endpoint.store.set_devices(Device("gpu-0", "rack-3", "nvml", "NVIDIA H200", 141 * GIB))  # type: ignore[arg-type]
     job = await shared.submit(ANN, command=["s3cret.py"])

@@ -135,11 +135,11 @@ async def _without_others(request: web.Request, answer: Prediction) -> Predictio
         structs.replace(
             view,
             partners=[p if p.job in seen else structs.replace(p, name=None, kind=None) for p in view.partners],
-            verdict=visibility.verdict(request, view.verdict),
+            verdict=visibility.verdict(request, view.verdict, answer.kind),
         )
         for view in answer.beside
     ]
-    shown = visibility.kinds_shown(request)
+    shown = visibility.kinds_shown(request, answer.kind)
 
     def near(evidence: EvidenceView) -> EvidenceView:
         return structs.replace(evidence, nearest=[one for one in evidence.nearest if shown(one.kind)])
