@@ -194,6 +194,12 @@ def clean(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in string)
 
 
+def clean_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    lines = (clean(line.removesuffix("\r")) + "\r" * line.endswith("\r") for line in text.split("\n"))
+    return "\n".join(lines)
+
+
 def device_name(record: Mapping[str, Any]) -> str | None:
     """The name of a record's device as the API gives it: `gpu3`. None where the record names no device."""
     device = record.get("device_name") or record.get("device")

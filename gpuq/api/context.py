@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -22,6 +22,7 @@ from gpuq.adapters.job_log import Chunk
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.row_types import Entry
 from gpuq.adapters.supervise import python_module
+from gpuq.api.contract.problem import TooManyAtOnce
 from gpuq.api.deadline import ANALYSIS_WITHIN_S, ANSWER_WITHIN_S, within
 from gpuq.api.journal_reader import JournalReader, Place
 from gpuq.api.kept import KeptResults, SharedResults
@@ -52,6 +53,10 @@ USER_THREADS = 4
 """For what users send: long bodies, and the files of `gpuq submit --sync`."""
 JOURNAL_AT_ONCE = 500
 """Entries of the journal that one read gives at most."""
+MOST_REQUESTS = 2000
+"""Requests of one user about jobs that wait for the dispatcher, beyond which no more come that are about many jobs. It handles
+those of all users in their order."""
+_LOOK_EVERY_S = 0.1
 _DEVICES_REUSED_S = 2.0
 _encoder = msgspec.json.Encoder()
 
@@ -121,6 +126,7 @@ class ApiContext:
         self.analysts = SharedThreads(1, 1, "analysis", ANALYSES_WAITING)
         self.user_threads = SharedThreads(USER_THREADS, 1, "users")
         self.body_bytes: Counter[str] = Counter()
+        self._requesting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.open_requests: Counter[tuple[str, str]] = Counter()
         """Of each kind and user."""
         self.ringer = WakeUpSender(self.stream)
@@ -190,9 +196,25 @@ class ApiContext:
         return await self.user_threads.run(call, *args, **kwargs)
 
     async def request(self, verb: str, jobs: Sequence[JobId], by: str, body: Mapping[str, Any] | None = None) -> None:
-        """Commit a request for each of these jobs, then wake the dispatcher."""
-        await self.read(self.store.add_requests, verb, jobs, by, self.now(), body or {})
+        """Commit a request for each of these jobs, then wake the dispatcher. One about many jobs waits until most of the user's
+        earlier ones are handled; raises TooManyAtOnce if that takes longer than ANSWER_WITHIN_S."""
+        if len(jobs) > 1:
+            async with self._requesting[by]:
+                await self._until_handled(by)
+                await self.read(self.store.add_requests, verb, jobs, by, self.now(), body or {})
+        else:
+            await self.read(self.store.add_requests, verb, jobs, by, self.now(), body or {})
         self.ringer.ring()
+
+    async def _until_handled(self, by: str) -> None:
+        deadline = asyncio.get_running_loop().time() + ANSWER_WITHIN_S
+        while (waiting := await self.read(self.store.count_requests, by)) > MOST_REQUESTS:
+            if asyncio.get_running_loop().time() > deadline:
+                raise TooManyAtOnce(
+                    f"{waiting:,} requests of yours about jobs wait for the dispatcher, so that none about many jobs is taken.",
+                    fix="Send it again when they are handled; `gpuq doctor` says whether the dispatcher runs.",
+                )
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def start(self, module: str, *arguments: str) -> asyncio.subprocess.Process:
         """Start one of our modules for this home as a process of its own; its output and errors come through pipes."""

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from gpuq.api.contract.schema_jobs import ArrayLine, JobLine, JobView, VerdictVi
 from gpuq.api.identity import Role, caller_of
 from gpuq.core.state.job import ENDED
 from gpuq.errors import NotPermitted
+from gpuq.learn.features.kind import of_owner
 from gpuq.messages.outcome import AttemptOutcome
 from gpuq.messages.verdicts import sentence
 
@@ -54,19 +56,23 @@ def check_manages(request: web.Request, job: int, owner: str) -> None:
 
 def array(request: web.Request, line: ArrayLine) -> ArrayLine:
     """The array as the caller is shown it."""
-    if sees(request, line.owner):
+    if sees_all(request):
         return line
-    return replace(line, name=None, project=None, command=[], params=None, verdict=_verdict(line.verdict))
+    if sees(request, line.owner):
+        return replace(line, verdict=_verdict(line.verdict, kinds_shown(request)))
+    return replace(line, name=None, project=None, command=[], params=None, verdict=_verdict(line.verdict, _none))
 
 
 def job(request: web.Request, line: Line) -> Line:
     """The job as the caller is shown it. `command` is empty in a summary."""
-    if sees(request, line.owner):
+    if sees_all(request):
         return line
+    if sees(request, line.owner):
+        return _with_kinds(line, kinds_shown(request, line.kind))
     # What a job printed at its end is in its reason; a waiting job's is a rule.
     reason = None if line.state in ENDED else line.reason
     line = replace(
-        line,
+        _with_kinds(line, _none),
         name=None,
         project=None,
         kind=None,
@@ -76,28 +82,80 @@ def job(request: web.Request, line: Line) -> Line:
         snapshot=None,
         params=None,
         reason=reason,
-        verdict=_verdict(line.verdict),
-        actual=_outcome(line.actual),
     )
     if isinstance(line, JobView):
-        attempts = [
-            replace(one, log_path=None, reason=None, verdict=_verdict(one.verdict), actual=_outcome(one.actual))
-            for one in line.attempts
-        ]
+        attempts = [replace(one, log_path=None, reason=None) for one in line.attempts]
         nothing = dict.fromkeys(_OF_ITS_FILES)
         line = replace(line, **nothing, environment=[], attempts=attempts)
     return line
 
 
-# Kinds name scripts, and those of partners as well, who may be yet other users'.
+# Kinds name scripts and options. So those of partners, who may be other users', are not shown beside a job of the caller either.
+
+Shown = Callable[[str], bool]
 
 
-def _verdict(view: VerdictView | None) -> VerdictView | None:
-    if view is None:
-        return None
+def kinds_shown(request: web.Request, kind: str | None = None) -> Shown:
+    """Whether the caller is shown a kind beside a job of this `kind`: the caller's own, and those of the job's project. Ids of
+    jobs, which take its place in some verdicts, are shown to all."""
+    if sees_all(request):
+        return lambda _: True
+    project, colon, _ = (kind or "").partition(":")
+    # A kind that was named has no colon, or begins with one, and belongs to no project.
+    shown = (of_owner(caller_of(request).user), *([project + colon] if project and colon else []))
+    return lambda other: other == kind or other.startswith(shown) or other.replace(" ", "").isdecimal()
+
+
+def verdict(request: web.Request, view: VerdictView, kind: str) -> VerdictView:
+    """A verdict on a job of the caller, of this kind, as the caller is shown it."""
+    return _verdict(view, kinds_shown(request, kind)) or view
+
+
+def journal_body(request: web.Request, body: Any, kind: str | None) -> Any:
+    """What the journal has of a job of the caller, of this kind, without those of others that it was compared with."""
+    return body if sees_all(request) else _without_kinds(body, kinds_shown(request, kind))
+
+
+def _without_kinds(value: Any, shown: Shown) -> Any:
+    match value:
+        case dict():
+            return {name: _without_kinds(inner, shown) for name, inner in value.items()}
+        case list() | tuple():
+            return [_without_kinds(one, shown) for one in value if _names_only(one, shown)]
+    return value
+
+
+def _names_only(value: Any, shown: Shown) -> bool:
+    """Whether this, one number of a verdict or the cost of one pair, names no kind that is not shown."""
+    match value:
+        case ["beside", str(kind)] | {"beside": str(kind)}:
+            return shown(kind)
+    return True
+
+
+def _none(_: str) -> bool:
+    return False
+
+
+def _with_kinds(line: Line, shown: Shown) -> Line:
+    """The job, of whose partners only the kinds are named that are `shown`."""
+    line = replace(line, verdict=_verdict(line.verdict, shown), actual=_outcome(line.actual, shown))
+    if isinstance(line, JobView):
+        attempts = [
+            replace(one, verdict=_verdict(one.verdict, shown), actual=_outcome(one.actual, shown))
+            for one in line.attempts
+        ]
+        line = replace(line, attempts=attempts)
+    return line
+
+
+def _verdict(view: VerdictView | None, shown: Shown) -> VerdictView | None:
+    if view is None or "beside" not in view.numbers or shown(str(view.numbers["beside"])):
+        return view
     numbers = {name: value for name, value in view.numbers.items() if name != "beside"}
     return replace(view, numbers=numbers, sentence=sentence(view.rule, numbers, view.device_name))
 
 
-def _outcome(actual: AttemptOutcome) -> AttemptOutcome:
-    return replace(actual, partner_kinds=(), slowdowns=())
+def _outcome(actual: AttemptOutcome, shown: Shown) -> AttemptOutcome:
+    kinds = tuple(filter(shown, actual.partner_kinds))
+    return replace(actual, partner_kinds=kinds, slowdowns=tuple(one for one in actual.slowdowns if shown(one.kind)))

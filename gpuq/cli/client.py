@@ -281,7 +281,8 @@ class HttpClient:
         except ValueError:
             body = None
         problem: Record = body if isinstance(body, dict) else {}
-        cls = _BY_EXIT_CODE.get(problem.get("exit_code", -1))
+        code = problem.get("exit_code")
+        cls = _BY_EXIT_CODE.get(code) if isinstance(code, int) else None
         if cls is None:
             by_status = _BY_STATUS.get(response.status, Unreachable if response.status == 503 else Failure)
             cls = Failure if "exit_code" in problem else by_status

@@ -41,8 +41,9 @@ _BAD = frozenset({"FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL"})
 
 
 def note(text: str) -> None:
-    """Write a line for the person to stderr; stdout is for data that another program may read."""
-    print(text, file=sys.stderr, flush=True)
+    """Write a line for the person to stderr; stdout is for data that another program may read. It may quote a server or a script,
+    which must not steer the terminal."""
+    print(fmt.clean_lines(text), file=sys.stderr, flush=True)
 
 
 def warn(sentence: str) -> None:
@@ -85,14 +86,22 @@ def print_json(value: object) -> None:
     """Write indented JSON to stdout."""
     import json
 
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(_STEERING.sub(_escaped, json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def print_json_line(value: object) -> None:
     """Write JSON on one line to stdout, at once."""
     import json
 
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(_STEERING.sub(_escaped, json.dumps(value, ensure_ascii=False)), flush=True)
+
+
+# What JSON leaves as it is, and terminals take for commands or another reading direction.
+_STEERING = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return f"\\u{ord(sign[0]):04x}"
 
 
 # --- the terminal --------------------------------------------------------------------------------------------------

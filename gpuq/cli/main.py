@@ -244,8 +244,10 @@ def _where(error: OSError) -> str:
 
 
 def _write_error(text: str) -> None:
+    from gpuq.format import clean_lines
+
     try:
-        print(text, file=sys.stderr)
+        print(clean_lines(text), file=sys.stderr)
     except OSError:
         _output_closed()
 

@@ -302,6 +302,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if len({text.partition(":")[0] for text in self.retry}) < len(self.retry):
             raise Conflict("`retry` has two rules for the same end.", fix="Leave one of them out.")
 
+    @property
+    def count(self) -> int:
+        """How many jobs it is."""
+        return 1 if self.array is None else self.array.count
+
 
 def in_work_tree(submission: Submission) -> Submission:
     """The submission as it would be without a snapshot: paths in the copy replaced by those in the work tree."""

@@ -76,6 +76,8 @@ class Program:
 SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|r|Rmd|jl|js|lua|pl|rb)$")
 _TELLING = frozenset({"nproc-per-node", "num-processes", "num-gpus", "np", "nnodes", "num-machines", "mixed-precision"})
 _DEEPEST = 8
+# What a command starts is named by one of its first words. Each may be that of a launcher, which looks through those behind it.
+_MOST_WORDS = 256
 
 _NUMBER_LIKE = re.compile(r"[\d.,:+-]+[smhdkKMGTB%]*")
 # An input file by its look. What a configuration file holds is read as settings.
@@ -90,12 +92,17 @@ def program(command: Sequence[str], cwd: str, *, stdin: str | None = None) -> Pr
     words = tuple(command)
     if not words:
         return Program(ProgramKind.COMMAND, "", (), cwd, 0)
-    found = _behind(words, 0, cwd, stdin, _DEEPEST)
-    if found is None:
-        found = _named(words, cwd)
+    found = _run_by(words, cwd, stdin, _DEEPEST)
     before = words[1 : found.first] if found.first is not None else ()
     own = tuple((name, value) for name, value in _launched(before) if name in _TELLING)
     return replace(found, launched=(*own, *found.launched)) if own else found
+
+
+def _run_by(words: tuple[str, ...], cwd: str, stdin: str | None, deepest: int) -> Program:
+    """What these words run. Those behind the first `_MOST_WORDS` are arguments."""
+    first, others = words[:_MOST_WORDS], words[_MOST_WORDS:]
+    found = _behind(first, 0, cwd, stdin, deepest) or _named(first, cwd)
+    return replace(found, arguments=(*found.arguments, *others)) if others and found.first is not None else found
 
 
 def _launched(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -334,6 +341,6 @@ def _of_code(code: str, cwd: str, deepest: int) -> Program | None:
     found = only_command(code, cwd)
     if found is None:
         return None
-    runs = _behind(found.words, 0, found.cwd, None, deepest - 1) or _named(found.words, found.cwd)
+    runs = _run_by(found.words, found.cwd, None, deepest - 1)
     around = (*(f"--source={path}" for path in found.sourced), *runs.around)
     return replace(runs, first=None, env={**found.env, **runs.env}, around=around)

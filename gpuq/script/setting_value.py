@@ -23,7 +23,7 @@ _MAY_BE_KEY = re.compile(r"(?=[a-z0-9]*\d[a-z]+\d)(?=[a-z0-9]*[a-z]\d+[a-z])[a-z
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
 _SIDES = re.compile(r"\d{1,5}(?:[x,]\d{1,5}){1,3}")
-_LIST = re.compile(r"[\[(]?\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*,?\s*[\])]?")
+_LIST = re.compile(r"[\[(]?\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*(?:,\s*)?[\])]?")
 DATA = re.compile(r"(?:^|/)(?:data|datasets?|corpus|corpora)/", re.IGNORECASE)
 PATH_LIKE = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
 _NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")

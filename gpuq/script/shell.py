@@ -42,6 +42,9 @@ _TOKEN = re.compile(
 )
 _QUOTED_VARIABLE = re.compile(r"\\([\"\\$`])|\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*|[?#!]))|([$`])")
 _BRACES = re.compile(r"\{([^{}]*)\}")
+# Simple code is far below these. Each word looks at all variables, each parenthesis keeps them, and their values may double with
+# every line: `a=$a$a`.
+_LONGEST, _LONGEST_PATH, _MOST_VARIABLES, _DEEPEST = 2**16, 4096, 100, 8
 
 
 class ShellCommand(NamedTuple):
@@ -56,6 +59,8 @@ class ShellCommand(NamedTuple):
 
 def only_command(code: str, cwd: str) -> ShellCommand | None:
     """The command that this code runs in the folder `cwd`; None where it is not that simple."""
+    if len(code) > _LONGEST:
+        return None
     reader = _Reader(cwd)
     try:
         for part in _split(code):
@@ -169,6 +174,8 @@ class _Reader:
     _env: dict[str, str] = field(default_factory=dict)
     _sourced: list[str] = field(default_factory=list)
     _words: list[str] = field(default_factory=list)
+    _length: int = 0
+    """Of all words so far, with the values of their variables."""
     _before: str = ";"
     """The operator before these words."""
     _outside: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -178,7 +185,7 @@ class _Reader:
         if not isinstance(part, str):
             self._words += self._expanded(part)
         elif part == "(":
-            if self._words:
+            if self._words or len(self._outside) == _DEEPEST:
                 raise _NotSimpleError
             self._outside.append((self.cwd, dict(self._env)))
         elif part == ")":
@@ -197,8 +204,16 @@ class _Reader:
             value = known.get(word[0].text, "$")
             if "$" in value:
                 raise _NotSimpleError
+            self._count((value,))
             return value.split()
-        return ["".join(known.get(part.text, f"${part.text}") if part.is_variable else part.text for part in word)]
+        texts = [known.get(part.text, f"${part.text}") if part.is_variable else part.text for part in word]
+        self._count(texts)
+        return ["".join(texts)]
+
+    def _count(self, texts: Sequence[str]) -> None:
+        self._length += sum(map(len, texts))
+        if self._length > _LONGEST:
+            raise _NotSimpleError
 
     def _end(self) -> None:
         """The words so far are a command."""
@@ -207,8 +222,12 @@ class _Reader:
         while words and (assigned := ASSIGNMENT.fullmatch(words[0])):
             self._env[assigned[1]] = assigned[2]
             words = words[1:]
-        if not words:
-            return
+        if words:
+            self._take_command(words)
+        if len(self._env) > _MOST_VARIABLES or len(self.cwd) > _LONGEST_PATH:
+            raise _NotSimpleError
+
+    def _take_command(self, words: list[str]) -> None:
         first = words[0]
         sets_up = first in _SETTING_UP or (first in _ENVIRONMENTS and words[1:2] in (["activate"], ["load"]))
         if self._before.startswith("|"):

@@ -9,6 +9,7 @@ import json
 import pwd
 import socket
 import threading
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -89,6 +90,20 @@ async def test_a_list_that_cannot_be_is_refused(
     found, problem = await endpoint.post("/api/v1/trees", {"files": [*first, {**FILES[0], **file}]})
     assert (found, sentence in problem["detail"]) == (status, True), problem
     assert problem["hint"]
+
+
+async def test_a_list_of_deep_folders_takes_little_memory(endpoint: Endpoint) -> None:
+    files = [{**FILES[0], "name": f"{number}/{'a/' * 500}x"} for number in range(800)]
+    tracemalloc.start()
+    try:
+        assert (await endpoint.post("/api/v1/trees", {"files": files}))[0] == 200
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+    status, problem = await endpoint.post("/api/v1/trees", {"files": [*files, {**FILES[0], "name": "7/a/a"}]})
+    assert (status, "as a file and as a folder" in problem["detail"]) == (409, True)
+    others = [{**FILES[0], "name": name} for name in ("a", "a.b/c", "a-b", "b/c", "b.c", "b/c.d")]
+    assert (await endpoint.post("/api/v1/trees", {"files": others}))[0] == 200
 
 
 async def test_no_body_is_no_file(endpoint: Endpoint) -> None:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from gpuq.api import connections
+from gpuq.api import connections, context
 from gpuq.api.contract import bodies, limits
 from gpuq.errors import Unreachable
 from gpuq.messages.submission import Submission
@@ -39,6 +39,25 @@ async def problem(endpoint: Endpoint, method: str, path: str, **options: object)
         assert body["detail"]
         assert body["hint"]
         return answer.status, body
+
+
+async def test_requests_about_many_jobs_wait_for_the_users_earlier_ones(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dispatcher handles those of all users in their order, so others would wait behind any number of them."""
+    monkeypatch.setattr(context, "MOST_REQUESTS", 2)
+    for _ in range(3):
+        await endpoint.post("/api/v1/jobs", submission())
+    store, many = endpoint.store, {"where": {"owner": "me"}}
+    store.request_rows.clear()
+    assert (await endpoint.post("/api/v1/jobs/cancel?wait=0", many))[0] == 202
+    edit = {**many, "edit": {"priority": 5}}
+    status, said = await problem(endpoint, "POST", "/api/v1/jobs/edit?wait=0", json=edit)
+    assert (status, "3 requests of yours about jobs wait" in str(said["detail"])) == (429, True)
+    assert (await endpoint.post("/api/v1/jobs/1/cancel?wait=0"))[0] == 202
+    asyncio.get_running_loop().call_later(0.2, store.request_rows.clear)
+    assert (await endpoint.post("/api/v1/jobs/cancel?wait=0", many))[0] == 202
+    assert store.count_requests(getpass.getuser()) == 3
 
 
 IDS = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import os
 import threading
 import time
@@ -13,6 +15,7 @@ import msgspec
 import pytest
 
 from gpuq.api.contract import limits
+from gpuq.api.handlers import submit
 from gpuq.api.identity import user_name
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
@@ -98,9 +101,11 @@ async def test_ten_thousand_in_one_transaction(endpoint: Endpoint) -> None:
 
 
 async def test_more_than_ten_thousand_and_none_are_refused(endpoint: Endpoint) -> None:
-    for many in ([submission()] * 10_001, []):
+    # Those that are too many are counted before any is looked at.
+    for many in ([submission()] * 10_001, [1] * 10_001, []):
         status, body = await endpoint.post(JOBS, many)
         assert (status, body["exit_code"]) == (422, 2)
+        assert f"The list holds {len(many)} submissions" in body["detail"]
     assert endpoint.store.job_rows == {}
 
 
@@ -496,6 +501,39 @@ async def test_hints_are_bounded(endpoint: Endpoint, hints: dict[str, object]) -
     status, body = await endpoint.post(JOBS, submission(hints=hints))
     assert status == 422, body
     assert endpoint.store.job_rows == {}
+
+
+async def test_a_long_body_that_is_not_sound_is_not_read_a_second_time(endpoint: Endpoint) -> None:
+    """The second time it is read as objects, which take twenty times as much memory."""
+    for length, status in ((2**10, 201), (2**20, 422)):
+        body = json.dumps(submission(gpus=2.0, stdin="x" * length))
+        answered, said = await endpoint.post(JOBS, data=io.BytesIO(body.encode()))
+        assert (answered, "got `float` - at `$.gpus`" in said.get("detail", "")) == (status, status == 422)
+
+
+@pytest.mark.parametrize(("slow", "fields"), [("fits", {"gpus": 2}), ("describe", {"env": {"A": "x" * 2**14}})])
+async def test_a_submission_that_takes_long_to_look_at_keeps_no_user_from_reading(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, slow: str, fields: dict[str, Any]
+) -> None:
+    begun, answered, was_answered = threading.Event(), threading.Event(), list[bool]()
+    endpoint.store.set_devices(*(Device(f"gpu-{n}", "rack-3", "nvml", "NVIDIA H200", 141 * GIB) for n in (0, 1)))  # type: ignore[arg-type]
+
+    def wait(*_: object) -> tuple[str, str, dict[str, Any]]:
+        begun.set()
+        was_answered.append(answered.wait(10))
+        return "kind", "signature", {}
+
+    if slow == "fits":
+        monkeypatch.setattr(submit, "check_fits", wait)
+    else:
+        endpoint.context.describe = wait
+    sending = asyncio.create_task(endpoint.post(JOBS, submission(**fields)))
+    while not begun.is_set():
+        await asyncio.sleep(0.01)
+    assert (await endpoint.get("/version"))[0] == 200
+    answered.set()
+    assert (await sending)[0] == 201
+    assert was_answered == [True]
 
 
 async def test_submissions_before_the_shutdown_are_committed(settings: object) -> None:

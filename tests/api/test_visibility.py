@@ -19,11 +19,13 @@ from gpuq.api import identity
 from gpuq.api.contract.routes import ROUTES
 from gpuq.api.contract.schema_jobs import JobLine
 from gpuq.api.identity import Role
+from gpuq.api.models import ExplainedForecast
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
 from gpuq.messages.outcome import AttemptOutcome, PairSlowdown
 from gpuq.settings import Settings
 from tests.api.conftest import Endpoint, started
+from tests.api.handlers.test_events import take
 from tests.api.support import GIB, FaultyStore, MemoryStream, SmallModels, attempt, forecast, submission
 
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
@@ -176,15 +178,15 @@ async def test_of_the_job_of_another_exactly_the_fields_that_are_no_secret_are_s
     job = await shared.submit(ANN, **texts, **files, array=tasks, env={"s3cret": "1"}, notify=["end:s3cret"])
     store = shared.endpoint.store
     store.set_devices(Device("gpu-0", "rack-3", "nvml", "NVIDIA H200", 141 * GIB))  # type: ignore[arg-type]
-    refused = {"admitted": False, "rule": "UnsafePair", "device": None, "numbers": [["beside", "eve:s3cret.py"]]}
+    refused = {"admitted": False, "rule": "UnsafePair", "device": None, "numbers": [["beside", f"{ANN}:s3cret.py"]]}
     store.set_state(job, JobState.PENDING, verdict=refused)
     for path in ("/api/v1/jobs?tasks=together", "/api/v1/arrays?ids=1"):
         [full], [seen] = [(await shared.get(uid, path))[1]["arrays"] for uid in (ANN, BOB)]
         check_summary("array", full, seen)
         assert "s3cret" not in json.dumps(seen)
 
-    slower = PairSlowdown(kind="eve:s3cret.py", value=1.1)
-    outcome = AttemptOutcome(partner_kinds=("eve:s3cret.py",), slowdowns=(slower,), peak_utilization_pct=61.0)
+    slower = PairSlowdown(kind=f"{ANN}:s3cret.py", value=1.1)
+    outcome = AttemptOutcome(partner_kinds=(f"{ANN}:s3cret.py",), slowdowns=(slower,), peak_utilization_pct=61.0)
     start = attempt(
         job, "gpu-0", 1_800_000_000.0, forecast(61, 10), actual=outcome, reason="s3cret", log_path="/s3cret"
     )
@@ -208,6 +210,19 @@ async def test_lists_are_not_searched_for_names_and_kinds_of_others(shared: Shar
         assert [[one["id"] for one in jobs] for jobs in seen] == [[job], []], condition
 
 
+@pytest.mark.parametrize("state", [JobState.HELD, JobState.COMPLETED])
+async def test_the_order_of_a_page_does_not_give_names_of_others_away(shared: Shared, state: JobState) -> None:
+    jobs = [await shared.submit(uid, name=name) for uid, name in ((ANN, "m"), (BOB, "l"), (BOB, "n"))]
+    for job in jobs:
+        shared.endpoint.store.set_state(job, state)
+    show = "waiting" if state is JobState.HELD else "ended"
+    for uid, order in ((BOB, [1, 2, 3]), (OLA, [2, 1, 3])):
+        shared.uid = uid
+        async with shared.endpoint.socket.get(f"/queue?show={show}&sort=name") as answer:
+            text = await answer.text()
+        assert sorted(jobs, key=lambda job: text.index(f'href="/jobs/{job}"')) == order
+
+
 async def test_output_and_events_are_for_those_who_see_the_job(shared: Shared) -> None:
     job = await shared.submit(ANN)
     assert (await shared.get(BOB, f"/api/v1/jobs/{job}/logs"))[0] == 403
@@ -227,6 +242,64 @@ async def test_a_forecast_names_no_kind_of_others(shared: Shared) -> None:
         assert (status, "ada:other.py" in json.dumps(body), "s3cret" in json.dumps(body)) == (200, named, named)
 
 
+async def test_beside_a_job_of_ones_own_no_kind_of_others_is_named(shared: Shared) -> None:
+    """They are names of scripts, and any user may have a job that shares a device with another's."""
+    store, own = shared.endpoint.store, f"{BOB}:mine.py"
+    store.set_devices(Device("gpu-0", "rack-3", "nvml", "NVIDIA H200", 141 * GIB))  # type: ignore[arg-type]
+    job = await shared.submit(BOB)
+    refused = {"admitted": False, "rule": "UnsafePair", "device": None, "numbers": [["beside", "eve:s3cret.py"]]}
+    slowdowns = tuple(PairSlowdown(kind=kind, value=1.1) for kind in ("eve:s3cret.py", own))
+    outcome = AttemptOutcome(partner_kinds=("eve:s3cret.py", own), slowdowns=slowdowns)
+    start = attempt(job, "gpu-0", 1_800_000_000.0, forecast(61, 10), actual=outcome)
+    start.launch["verdict"] = refused
+    store.set_attempts(start)
+    store.set_state(job, JobState.PENDING, attempt=1, verdict=refused)
+    pairs = {"pairs": [{"beside": kind, "newcomer": 1.1} for kind in ("eve:s3cret.py", own)]}
+    store.tell("Launch", {"attempt": {"forecast": pairs}, "verdict": refused}, job)
+    for uid, named in ((BOB, False), (OLA, True)):
+        for path in (f"/api/v1/jobs/{job}", f"/api/v1/jobs/{job}/explanation", "/api/v1/jobs", f"/jobs/{job}"):
+            shared.uid = uid
+            async with shared.endpoint.socket.get(path) as answer:
+                assert (answer.status, "s3cret" in await answer.text()) == (200, named), path
+        _, view = await shared.get(uid, f"/api/v1/jobs/{job}")
+        assert own in view["attempts"][-1]["actual"]["partner_kinds"]
+        shared.uid = uid
+        async with shared.endpoint.socket.get(f"/api/v1/events?after=0&job={job}") as answer:
+            [(_, _, entry)] = await take(answer, 1)
+        assert ("s3cret" in json.dumps(entry), own in json.dumps(entry)) == (named, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        ("project p:mine.py", ["project p:theirs.py"]),
+        ("named", ["named"]),
+        ("eve", []),
+        (":eve:mine.py", []),
+        (f"{BOB}:mine.py", []),
+    ],
+)
+async def test_beside_a_job_of_a_project_the_kinds_of_that_project_are_named(
+    shared: Shared, kind: str, seen: list[str]
+) -> None:
+    store, others = shared.endpoint.store, ("eve:s3cret.py", "project p:theirs.py", "named", ":eve:named")
+    shared.endpoint.context.describe = lambda *_: (kind, "signature", {})
+    job = await shared.submit(BOB)
+    outcome = AttemptOutcome(partner_kinds=others)
+    store.set_attempts(attempt(job, "gpu-0", 1_800_000_000.0, forecast(61, 10), actual=outcome))
+    store.set_state(job, JobState.COMPLETED, attempt=1)
+    assert (await shared.get(BOB, f"/api/v1/jobs/{job}"))[1]["actual"]["partner_kinds"] == seen
+
+
+async def test_a_refusal_in_a_forecast_names_no_kind_of_others(shared: Shared) -> None:
+    shared.endpoint.store.set_devices(Device("gpu-0", "rack-3", "nvml", "NVIDIA H200", 141 * GIB))  # type: ignore[arg-type]
+    job = await shared.submit(ANN, command=["s3cret.py"])
+    shared.endpoint.context.models = UnsafeModels()
+    for uid, named in ((BOB, False), (OLA, True)):
+        _, body = await shared.post(uid, f"/api/v1/predict?beside={job}", submission())
+        assert (body["beside"][0]["verdict"]["rule"], "s3cret" in json.dumps(body)) == ("UnsafePair", named)
+
+
 async def test_a_site_may_show_everything(shared: Shared) -> None:
     shared.endpoint.context.settings = replace(
         shared.endpoint.settings, api=replace(shared.endpoint.settings.api, others_jobs="full")
@@ -235,6 +308,23 @@ async def test_a_site_may_show_everything(shared: Shared) -> None:
     assert (await shared.get(BOB, f"/api/v1/jobs/{job}"))[1]["command"] == ["python", "train.py"]
     assert (await shared.get(BOB, f"/api/v1/jobs/{job}/logs"))[0] == 200
     assert (await shared.post(BOB, f"/api/v1/jobs/{job}/cancel"))[0] == 403
+
+
+class UnsafeModels(SmallModels):
+    """No two kinds may share."""
+
+    def explained_forecasts(self, *asked: Any) -> list[ExplainedForecast]:
+        return [
+            replace(
+                one,
+                forecast=replace(
+                    one.forecast,
+                    peak_utilization_pct=10.0,
+                    pairs=tuple(replace(pair, unsafe=True) for pair in one.forecast.pairs),
+                ),
+            )
+            for one in super().explained_forecasts(*asked)
+        ]
 
 
 def documented_roles() -> dict[tuple[str, str], Role]:

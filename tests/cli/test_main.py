@@ -119,6 +119,31 @@ def test_the_servers_problem_is_printed_unchanged(gpuq: Command, api: FakeApi) -
     assert done.err == "gpuq: There is no job 7.\n  `gpuq queue --all` lists every job.\n"
 
 
+ESCAPES = "\x1b]0;pwned\x07 \x9b31m \u202e \r"
+
+
+@pytest.mark.parametrize(
+    "words", [("gpus",), ("show", "7"), ("show", "7", "--json"), ("queue", "--json"), ("submit", "a.sh")]
+)
+def test_what_a_server_or_a_script_says_does_not_steer_the_terminal(
+    gpuq: Command, api: FakeApi, words: tuple[str, ...]
+) -> None:
+    (gpuq.cwd / "a.sh").write_text(f"#!/bin/sh\n#SBATCH --odd={ESCAPES[:-1]}\n#GPUQ --{ESCAPES[:-1]}\n")
+    api.on("GET", "/api/v1/gpus", problem(409, 6, f"No{ESCAPES}.", f"Try{ESCAPES}."))
+    job = {**samples.job(7), "reason": ESCAPES, "command": ["python", ESCAPES]}
+    api.on("GET", "/api/v1/jobs/7", job)
+    api.on("GET", "/api/v1/jobs", {"jobs": [job], "arrays": [], "next": None})
+    done = gpuq(*words)
+    assert "pwned" in done.out + done.err
+    assert not set(ESCAPES) - {" ", *"]0;pwned31m"} & set(done.out + done.err)
+
+
+def test_a_problem_of_another_form_is_an_error_all_the_same(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/gpus", Reply({"detail": ["no"], "hint": {"a": 1}, "exit_code": [6]}, 409))
+    done = gpuq("gpus")
+    assert (done.code, "['no']" in done.err, "unexpected" in done.err) == (1, True, False)
+
+
 def test_an_answer_that_is_not_json_gives_a_sentence(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/gpus", Reply(raw=b"hello"))
     done = gpuq("gpus")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 
 import pytest
 from hypothesis import given
@@ -253,3 +254,30 @@ def test_no_command_is_too_odd(words: list[str]) -> None:
 def test_what_launchers_containers_and_files_of_variables_say_of_the_settings(line: str, around: list[str]):
     """Where the processes meet, what they print and what only wraps them says nothing."""
     assert list(of(line).around) == around
+
+
+def test_a_command_of_thousands_of_words_costs_little_time():
+    began = time.process_time()
+    for first, others in (("x", ("python", "--version")), ("srun", ("python", "--version")), ("sudo", ("-oL", "bash"))):
+        words = (first, *others * 2000)
+        assert program(words, HERE).arguments[-1] == others[-1]
+        program(("bash", "-c", " ".join(words)), HERE)
+    assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a=x\n" + "a=$a$a\n" * 60,
+        "a=x\n" + 'a="${a}${a}"\n' * 60,
+        "".join(f"a{number}=\n" for number in range(8000)),
+        "".join(f"a{number}=\n" for number in range(90)) + "(" * 60_000,
+        "cd a\n" * 12_000,
+    ],
+    ids=["doubled", "doubled in quotes", "variables", "parentheses", "folders"],
+)
+def test_code_that_grows_while_it_is_read_is_not_simple(code: str):
+    """Whoever may submit hands in such code, and the endpoint reads it."""
+    began = time.process_time()
+    assert program(("bash", "-c", code), HERE).kind is ProgramKind.CODE
+    assert time.process_time() - began < 1.0

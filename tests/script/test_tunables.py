@@ -355,6 +355,13 @@ def test_a_name_of_thousands_of_letters_costs_no_time():
     assert time.process_time() - began < 1.0
 
 
+def test_a_value_of_thousands_of_letters_costs_no_time():
+    began = time.process_time()
+    for value in ("1,1" + " " * 2**16 + "!", "1,1" + " ," * 2**15 + "!", "1," + "1" * 2**16 + "!"):
+        effective_settings(("--layers", value, f"--seeds={value}"), {"widths": value})
+    assert time.process_time() - began < 1.0
+
+
 def test_which_gpu_does_not_matter_but_none_does():
     assert [effective_settings(("--device", name), {}).values for name in ("cuda", "cuda:1", "0", "cpu")] == [
         *([{}] * 3),

@@ -146,6 +146,12 @@ class MemoryStore(Store):
             for job in jobs:
                 self.add_request(verb, job, by, at, body)
 
+    def count_requests(self, by: str) -> int:
+        with self._lock:
+            return sum(
+                request.by == by and not request.verb.startswith("submit") for request in self.request_rows.values()
+            )
+
     def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
         with self._lock:
             self._last_booking += 1

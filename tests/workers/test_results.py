@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import threading
 from pathlib import Path
 
@@ -123,3 +124,37 @@ def test_what_is_removed_while_it_is_listed_is_left_out(
 
     monkeypatch.setattr(os, "stat", stat)
     assert fetched(attempt, tmp_path / "to")[0] == ["out/best.pt", "out/loss.csv"]
+
+
+def test_folders_in_each_other_keep_one_file_open(attempt: Path, tmp_path: Path) -> None:
+    """Else a job could take all descriptors of the service that serves its host, while a client reads slowly."""
+    here = Path.cwd()
+    try:
+        os.chdir(attempt / FOLDER)
+        for depth in range(1200):
+            Path("a").mkdir()
+            os.chdir("a")
+            if depth == 400:
+                Path("x").write_text("1")
+    finally:
+        os.chdir(here)
+    before, most, stream = _open_files(), 0, bytearray()
+    for piece in results.changed_files(attempt, ["a"]):
+        stream += piece
+        most = max(most, _open_files() - before)
+    assert most <= 4
+    (tmp_path / "to").mkdir()
+    files, left_out = receive(tmp_path / "to", [bytes(stream)])
+    assert [file.name for file in files] == ["a/" * 401 + "x"]
+    assert left_out == ("/".join("a" * 513),)
+    subprocess.run(["rm", "-rf", str(attempt)], check=True)  # deeper than Python removes
+
+
+def test_without_the_folder_of_its_files_nothing_is_sent(attempt: Path) -> None:
+    shutil.rmtree(attempt / FOLDER)
+    with pytest.raises(FileNotFoundError):
+        list(results.changed_files(attempt, []))
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -26,6 +26,9 @@ _MOST_LEFT_OUT = 1000
 _STALLED_S = 120.0
 _LARGEST_REQUEST = 2**18
 _LARGEST_LISTING = 16 * 2**20
+# No file of a tree has a longer name, so none is deeper.
+_LONGEST_PATH = 1024
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 log = logging.getLogger(__name__)
 
 
@@ -47,27 +50,63 @@ def changed_files(attempt: Path, patterns: Sequence[str]) -> Iterator[bytes]:
     """The files below `files` in the folder of an attempt that match, and that were not sent to it, as a stream. Raises OSError,
     BadStream."""
     sent = _sent(attempt)
-    count, left_out = 0, []
-    for parent, folders, names, descriptor in os.fwalk(attempt / FOLDER, follow_symlinks=False):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        above = os.path.relpath(parent, attempt / FOLDER)
-        for name in sorted([*names, *(one for one in folders if not _is_seen(one, descriptor))]):
-            path = name if above == "." else f"{above}/{name}"
-            if not matches(path, patterns):
-                continue
-            file = _opened(name, descriptor) if is_name(path) else None
-            if file is None or count == _MOST_SENT:
+    count, left_out = 0, list[str]()
+    for path, folder, name in _named(attempt / FOLDER):
+        if not matches(path, patterns):
+            continue
+        file = _opened(name, folder) if is_name(path) else None
+        if file is None or count == _MOST_SENT:
+            if len(left_out) < _MOST_LEFT_OUT:
                 left_out.append(path.encode("utf-8", "replace").decode())
+            continue
+        with os.fdopen(file, "rb") as content:
+            size = os.fstat(file).st_size
+            if sent.get(path, (None, ""))[0] == size and content_sha256(content) == sent[path][1]:
                 continue
-            with os.fdopen(file, "rb") as content:
-                size = os.fstat(file).st_size
-                if sent.get(path, (None, ""))[0] == size and content_sha256(content) == sent[path][1]:
-                    continue
-                content.seek(0)
-                executable = bool(os.fstat(file).st_mode & 0o100)
-                yield from pieces_of(SentFile(path, size, executable), content)
-                count += 1
-    yield last_line(count, left_out[:_MOST_LEFT_OUT])
+            content.seek(0)
+            executable = bool(os.fstat(file).st_mode & 0o100)
+            yield from pieces_of(SentFile(path, size, executable), content)
+            count += 1
+    yield last_line(count, left_out)
+
+
+def _named(top: Path) -> Iterator[tuple[str, int, str]]:
+    """(path below the top, a descriptor of its folder, the last part of the path) of all but the folders that are looked into.
+
+    One folder is open at a time: a job may put hundreds into each other, and who reads slowly would keep them all open.
+    """
+    waiting = [""]
+    while waiting:
+        above = waiting.pop()
+        try:
+            folder = _folder(top, above)
+        except OSError:
+            if not above:
+                raise
+            continue  # the job has removed it, or put something else in its place
+        try:
+            inner = list[str]()
+            for name in sorted(os.listdir(folder)):  # noqa: PTH208 - of a descriptor
+                path = f"{above}{name}"
+                if len(path) > _LONGEST_PATH or not _is_folder(name, folder):
+                    yield path, folder, name
+                elif name != "__pycache__":
+                    inner.append(f"{path}/")
+            waiting += reversed(inner)
+        finally:
+            os.close(folder)
+
+
+def _folder(top: Path, path: str) -> int:
+    """A descriptor of the folder at this path below the top. No link is followed. Raises OSError."""
+    here = os.open(top, _DIRECTORY)
+    for part in path.split("/")[:-1]:
+        try:
+            inner = os.open(part, _DIRECTORY, dir_fd=here)
+        finally:
+            os.close(here)
+        here = inner
+    return here
 
 
 def _sent(attempt: Path) -> Mapping[str, tuple[int, str]]:
@@ -78,13 +117,13 @@ def _sent(attempt: Path) -> Mapping[str, tuple[int, str]]:
         return {}
 
 
-def _is_seen(name: str, folder: int) -> bool:
+def _is_folder(name: str, folder: int) -> bool:
     """Whether it is a folder whose files are looked at: no link, and readable where it belongs to another user."""
     try:
-        is_link = stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:  # a job that runs has removed it
         return False
-    return not is_link and os.access(name, os.R_OK | os.X_OK, dir_fd=folder)
+    return is_folder and os.access(name, os.R_OK | os.X_OK, dir_fd=folder)
 
 
 def _opened(name: str, folder: int) -> int | None:

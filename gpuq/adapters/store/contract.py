@@ -78,6 +78,10 @@ class Store(Claims, Protocol):
         """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
         ...
 
+    def count_requests(self, by: str) -> int:
+        """How many requests of this user, submissions left out, the dispatcher has not handled."""
+        ...
+
     def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
         """Choose the devices of a booking and commit it, with a `book` request. Raises NeverFits, OverQuota, and Conflict, which
         names the bookings in the way."""

@@ -7,12 +7,13 @@ from sqlalchemy import Connection, delete, select, update
 
 from gpuq.adapters.store import cycle
 from gpuq.adapters.store.row_types import JoinedHost
+from gpuq.adapters.store.rows import clean
 from gpuq.adapters.store.schema import joined_hosts
 
 
 def read(connection: Connection, host: str) -> JoinedHost | None:
     """The row of one host, or None."""
-    row = connection.execute(select(joined_hosts).where(joined_hosts.c.host == host)).first()
+    row = connection.execute(select(joined_hosts).where(joined_hosts.c.host == clean(host))).first()
     return None if row is None else JoinedHost(**row._mapping)
 
 

@@ -61,6 +61,7 @@ from gpuq.adapters.store.rows import (
     arrays_of,
     attempt_row,
     chance_row,
+    clean,
     device_row,
     from_json,
     job_row,
@@ -140,6 +141,11 @@ class SqlStore(Store):
             request = {"verb": verb, "by": by, "at": at, "body": to_json(dict(body))}
             with self._database.writing() as connection:
                 submit.add_requests(connection, [{**request, "job": job} for job in jobs])
+
+    def count_requests(self, by: str) -> int:
+        query = select(func.count()).where(requests.c.by == by, requests.c.verb.not_in(("submit", "submit_array")))
+        [row] = self._rows(query)
+        return int(row[0])
 
     def add_booking(self, wanted: BookingRequest, at: float) -> Booking:
         with self._database.writing() as connection:
@@ -245,7 +251,7 @@ class SqlStore(Store):
             connection.execute(insert(tokens), structs.asdict(token))
 
     def token(self, token_id: str) -> Token | None:
-        rows = self._rows(select(tokens).where(tokens.c.id == token_id))
+        rows = self._rows(select(tokens).where(tokens.c.id == clean(token_id)))
         return Token(**rows[0]._mapping) if rows else None
 
     def tokens(self, *, user: str | None = None) -> list[Token]:

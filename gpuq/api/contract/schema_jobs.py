@@ -87,7 +87,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     the first, `hosts` and `devices` of all.
 
     In the summary of another user's job, `name`, `project`, `kind`, `log_path`, `notify`, `snapshot` and `params` are null, and
-    `command` is empty; `verdict` and `actual` do not name its partners' kinds.
+    `command` is empty; `verdict` and `actual` do not name its partners' kinds. Of a user's own job they name the user's own kinds
+    only.
     """
 
     id: int

@@ -63,13 +63,13 @@ async def events(request: web.Request) -> web.StreamResponse:
     seen = _seen(request, query)
     after = await context.read(context.store.last_seq) if seen is None else seen.seq
     job = params.given(query.job)
-    await _check_job(request, job)
+    kind = await _kind_of(request, job)
     with limits.one_of(request, "streams of events", MOST_STREAMS):
-        return await _stream(request, seen, after, only_jobs=not query.all, job=job)
+        return await _stream(request, seen, after, kind, only_jobs=not query.all, job=job)
 
 
 async def _stream(
-    request: web.Request, seen: EventCursor | None, after: int, *, only_jobs: bool, job: int | None
+    request: web.Request, seen: EventCursor | None, after: int, kind: str | None, *, only_jobs: bool, job: int | None
 ) -> web.StreamResponse:
     context = context_of(request)
     answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
@@ -80,7 +80,7 @@ async def _stream(
             await answer.write(f": after {after}\n\n".encode())
             if seen is not None:
                 after = await _resume_after(context, answer, seen)
-            await _send(context, answer, after, only_jobs=only_jobs, job=job)
+            await _send(request, answer, after, kind, only_jobs=only_jobs, job=job)
         except (ConnectionError, TimeoutError):
             pass
         except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
@@ -88,16 +88,17 @@ async def _stream(
     return answer
 
 
-async def _check_job(request: web.Request, job: int | None) -> None:
-    """Raises NotFound for a job that does not exist, and NotPermitted unless the caller is shown all that the stream will say:
-    the journal has the kinds of jobs."""
+async def _kind_of(request: web.Request, job: int | None) -> str | None:
+    """The kind of the job, None without one. Raises NotFound for a job that does not exist, and NotPermitted unless the caller is
+    shown all that the stream will say: the journal has the kinds of jobs."""
     if job is None:
         if not visibility.sees_all(request):
             fix = "Add `job=ID` for those of a job of yours."
             raise NotPermitted("Operators may see the events of all jobs.", fix=fix)
-        return
+        return None
     row, _ = await find(context_of(request), str(job))
     visibility.check_sees(request, row.id, row.record.owner)
+    return row.record.kind
 
 
 def _seen(request: web.Request, query: params.EventsQuery) -> EventCursor | None:
@@ -145,8 +146,9 @@ def _found(store: Store, seq: int) -> EventCursor | None:
 
 
 async def _send(
-    context: ApiContext, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None
+    request: web.Request, answer: EventSourceResponse, after: int, kind: str | None, *, only_jobs: bool, job: int | None
 ) -> None:
+    context = context_of(request)
     wanted = None if job is None else JobId(job)
     while answer.is_connected() and not context.stopping.is_set():
         try:
@@ -154,7 +156,8 @@ async def _send(
         except GpuqError:
             entries = []  # the database is unreachable; it is tried again
         for entry in entries:
-            await _send_entry(answer, entry, EventCursor.of(entry))
+            shown = msgspec.structs.replace(entry, body=visibility.journal_body(request, entry.body, kind))
+            await _send_entry(answer, shown, EventCursor.of(entry))
             after = entry.seq
         if len(entries) < JOURNAL_AT_ONCE:
             await wait_for_event(context.stopping, _LOOK_EVERY_S)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from itertools import pairwise
 
 import msgspec
 from aiohttp import web
@@ -40,7 +41,7 @@ async def keep_tree(request: web.Request) -> web.Response:
     body = await bodies.body(request, _tree, bodies.MOST_TREE)
     check_taken(context)
     files = [ListedFile(one.name, one.size, one.sha256, one.executable) for one in body.files]
-    _check(files, context.settings.api.sync_tree_bytes)
+    await context.for_user(_check, files, context.settings.api.sync_tree_bytes)
     trees = trees_of(context, caller)
     now = context.now()
     if await context.for_user(trees.has_old, now):
@@ -155,9 +156,9 @@ def _check(files: list[ListedFile], most_bytes: int) -> None:
             + ".",
             fix="List data and results in .gpuqignore, and read them from a path of the host; or have `sync_tree_bytes` raised.",
         )
-    names = {file.name for file in files}
-    folders = {name[:place] for name in names for place, letter in enumerate(name) if letter == "/"}
-    if len(names) < len(files) or names & folders:
+    # With the parts of a name apart by what no name has, a folder stands right before what is in it.
+    names = sorted(file.name.replace("/", "\0") for file in files)
+    if any(later == name or later.startswith(f"{name}\0") for name, later in pairwise(names)):
         raise Conflict("The list has a name twice, or as a file and as a folder.", fix="Send each file once.")
 
 

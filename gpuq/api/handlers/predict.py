@@ -31,7 +31,6 @@ from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import Job, JobId, KindId, Sharing
 from gpuq.core.state.verdict import Verdict
 from gpuq.errors import Conflict, NeverFits, NotFound
-from gpuq.learn.features.kind import of_owner
 from gpuq.messages.codec import decoded, plain
 from gpuq.messages.job_record import JobRecord, constraints_of, to_core
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
@@ -134,14 +133,16 @@ async def _without_others(request: web.Request, answer: Prediction) -> Predictio
     seen = {None, *(row.id for row in rows if visibility.sees(request, row.record.owner))}
     beside = [
         structs.replace(
-            view, partners=[p if p.job in seen else structs.replace(p, name=None, kind=None) for p in view.partners]
+            view,
+            partners=[p if p.job in seen else structs.replace(p, name=None, kind=None) for p in view.partners],
+            verdict=visibility.verdict(request, view.verdict, answer.kind),
         )
         for view in answer.beside
     ]
-    own = of_owner(caller_of(request).user)
+    shown = visibility.kinds_shown(request, answer.kind)
 
     def near(evidence: EvidenceView) -> EvidenceView:
-        return structs.replace(evidence, nearest=[one for one in evidence.nearest if one.kind.startswith(own)])
+        return structs.replace(evidence, nearest=[one for one in evidence.nearest if shown(one.kind)])
 
     types = [structs.replace(one, evidence=near(one.evidence)) for one in answer.device_types]
     evidence = None if answer.evidence is None else near(answer.evidence)

@@ -24,7 +24,7 @@ from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.constraints import DeviceConstraints
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import DeviceNames
-from gpuq.errors import BadInput, NeverFits, NotPermitted
+from gpuq.errors import NeverFits, NotPermitted
 from gpuq.format import gib
 from gpuq.learn.features.kind import describe_tasks
 from gpuq.messages.job_record import JobRecord, constraints_of
@@ -32,8 +32,8 @@ from gpuq.messages.launch import LEAST_UID
 from gpuq.messages.submission import Constraints, Submission
 from gpuq.messages.verdicts import constraint
 
-# Describing more submissions than this would block the event loop for too long.
-_INLINE = 100
+# Describing more than this would keep the event loop from other users' requests for too long.
+_INLINE, _INLINE_BYTES = 20, 2**13
 _LOOK_WITHIN_S = 0.25
 
 
@@ -50,20 +50,16 @@ async def submit(request: web.Request) -> web.Response:
         names = DeviceNames()
         if any(one.constraints for one in wanted):
             names = await names_now(context, await context.read(context.devices))
-        wanted = [with_device_ids(one, names) for one in wanted]
+        # Of a long list on many devices this takes minutes.
         bounds = await context.read(context.devices_to_fit)
-        for one in wanted:
-            check_fits(one, bounds, names)
+        wanted = await context.for_user(fitted, wanted, bounds, names)
     if any(one.after for one in wanted):
         owner = None if visibility.sees_all(request) else caller.user
         wanted = await context.read(dependencies.resolved, context.store, wanted, owner)
     await files.note_use(context, caller, wanted)
     key = params.given(params.headers(request, params.SubmitHeaders).key)
-    count = sum(one.array.count if one.array else 1 for one in wanted)
-    if count > params.MAX_BATCH:
-        raise BadInput(f"The list holds {count:,} jobs with all tasks; {params.MAX_BATCH:,} are taken at once.")
     await limits.check_unended(request, len(wanted), len(raw))
-    if count <= _INLINE and len(raw) <= bodies.INLINE_BYTES:
+    if len(raw) <= _INLINE_BYTES and sum(one.count for one in wanted) <= _INLINE:
         made = records(context, caller, wanted)
     else:
         made = await context.for_user(records, context, caller, wanted)
@@ -144,6 +140,14 @@ def limited(submission: Submission, limit_s: float) -> Submission:
     if submission.interactive is None or submission.time_limit_s is not None or not limit_s:
         return submission
     return replace(submission, time_limit_s=limit_s)
+
+
+def fitted(wanted: Sequence[Submission], bounds: Sequence[Device], names: DeviceNames) -> list[Submission]:
+    """The submissions with the ids of the devices that they name. Raises NeverFits for one that no set of `bounds` could run."""
+    found = [with_device_ids(one, names) for one in wanted]
+    for one in found:
+        check_fits(one, bounds, names)
+    return found
 
 
 def check_account(caller: Caller) -> None:

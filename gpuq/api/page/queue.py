@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -59,7 +60,7 @@ async def queue(request: web.Request) -> web.Response:
     order = await waiting_order(context)
     places = {job: place for place, job in enumerate(order, 1)}
     selection = _selection(query, caller_of(request), sees_all=visibility.sees_all(request))
-    found = await context.read(_look, context.store, query, selection, places)
+    found = await context.read(_look, context.store, query, selection, places, partial(visibility.sees, request))
     if query.show == "waiting":
         lines = [waiting_row(request, row, names, places.get(row.id), live.view) for row in found.rows]
     else:
@@ -136,10 +137,16 @@ def _array_of(row: LineRow, arrays: Mapping[JobId, ArrayRow]) -> ArrayRow | None
     return None if row.record.task is None else arrays.get(row.record.task.array)
 
 
-def _look(store: Store, query: params.QueuePageQuery, selection: Selection, places: dict[int, int]) -> _Found:
+def _look(
+    store: Store,
+    query: params.QueuePageQuery,
+    selection: Selection,
+    places: dict[int, int],
+    sees: Callable[[str], bool],
+) -> _Found:
     array = params.given(query.array)
     if _is_over(query) and not query.name and array is None:
-        return _look_at_ended(store, query, selection)
+        return _look_at_ended(store, query, selection, sees)
     of_array = store.arrays(ids=[JobId(array)]) if array is not None else []
     ranges = [(one.id, one.id + one.record.job_count - 1) for one in of_array]
     found = store.select(selection if array is None else msgspec.structs.replace(selection, ids=tuple(ranges)))
@@ -152,7 +159,8 @@ def _look(store: Store, query: params.QueuePageQuery, selection: Selection, plac
     ids = _one_of_each(ids, arrays)
     by_row = query.sort in _BY_ROW
     if by_row and 0 < len(ids) <= SORTED_UP_TO:
-        ids = [row.id for row in sorted(store.lines(ids=ids), key=lambda row: _key(row.id, row.record, query.sort))]
+        rows = store.lines(ids=ids)
+        ids = [row.id for row in sorted(rows, key=lambda row: _key(row.id, row.record, query.sort, sees))]
     shown = ids[(query.page - 1) * PAGE : query.page * PAGE]
     if not shown:
         return _Found(len(found), [], {}, more=False)
@@ -189,7 +197,9 @@ def _one_of_each(ids: Sequence[JobId], arrays: Sequence[ArrayRow]) -> list[JobId
     return list(found.values())
 
 
-def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Selection) -> _Found:
+def _look_at_ended(
+    store: Store, query: params.QueuePageQuery, selection: Selection, sees: Callable[[str], bool]
+) -> _Found:
     """They may be many: they are read page by page, and not counted."""
     after, by_row, newest_first = params.given(query.after), query.sort in _BY_ROW, query.sort != "oldest"
     conditions: Conditions = {
@@ -203,7 +213,7 @@ def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Select
     ids = sorted([*(row.id for row in singles), *(array.id for array in arrays)], reverse=newest_first)
     if is_sorted := by_row and after is None and len(ids) <= SORTED_UP_TO:
         records = {row.id: row.record for row in singles} | {array.id: array.record for array in arrays}
-        keys = {job: _key(job, record, query.sort) for job, record in records.items()}
+        keys = {job: _key(job, record, query.sort, sees) for job, record in records.items()}
         ids.sort(key=keys.__getitem__)
     # A sorted page has no cursor.
     start = (query.page - 1) * PAGE if is_sorted else 0
@@ -226,8 +236,10 @@ def _look_at_ended(store: Store, query: params.QueuePageQuery, selection: Select
     )
 
 
-def _key(job: JobId, record: JobRecord | ListedRecord, sort: str) -> tuple[object, ...]:
+def _key(job: JobId, record: JobRecord | ListedRecord, sort: str, sees: Callable[[str], bool]) -> tuple[object, ...]:
+    """What jobs are sorted by. A name that is not shown is none: its place among own jobs would give it away."""
     asked = record.submission
     if sort == "priority":
         return (-asked.priority, job)
-    return ((record.owner if sort == "owner" else asked.name or "").casefold(), job)
+    name = asked.name if sees(record.owner) else None
+    return ((record.owner if sort == "owner" else name or "").casefold(), job)

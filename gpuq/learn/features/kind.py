@@ -40,6 +40,9 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 LONGEST_KIND = 400
 _LONGEST_NAME = 200
 MOST_TOKENS = 128
+_MOST_READ, _BYTES_OF_WORD = 3_000_000, 256
+"""So many words and variables of all tasks of an array are read, a long one as several: some minutes' work. With 10,000 tasks a
+usual command has a sixth of it."""
 
 # Names that very many scripts give their model say nothing about it.
 _COMMON_NAMES = frozenset(
@@ -121,6 +124,8 @@ def _name(text: str) -> str:
 def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
     """The record of an array with what is known of its tasks: those whose parameters matter differently are variants.
 
+    Those of an array with so many tasks of so long a command that it would take hours are described as the first one.
+
     The number of a task says nothing of its needs, unless the script takes something from a list by it: otherwise the tasks are
     described as if all had the number of the first one. A parameter is a setting that was given, by the name of the option that
     it stands behind, or by its own where it is a variable only.
@@ -130,7 +135,7 @@ def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
     swept = _SweptArguments(submission, wanted)
     kind, signature, features = describe(swept.task(0), of.owner)
     of = structs.replace(of, kind=kind, signature=signature, features=features)
-    if not (wanted.params or swept.chooses):
+    if not (wanted.params or swept.chooses) or _length(submission) * wanted.count > _MOST_READ:
         return of
     numbers = {signature: 0}
     number_of: dict[Hashable, int] = {}
@@ -147,6 +152,11 @@ def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
             number_of[telling] = numbers[other]
         variant_of.append(number_of[telling])
     return structs.replace(of, variants=tuple(variants), variant_of=tuple(variant_of)) if variants else of
+
+
+def _length(submission: Submission) -> int:
+    texts = (*submission.command, *submission.env, *submission.env.values())
+    return len(texts) + sum(map(len, texts)) // _BYTES_OF_WORD
 
 
 class _SweptArguments:

@@ -17,7 +17,7 @@ DEVICE = Device(DeviceId("gpu0"), HostId("node2"), "sim", "A", 2**40)
 
 
 def test_a_row_changes_only_from_what_was_read(store: Store) -> None:
-    assert store.joined_host("node2") is None
+    assert store.joined_host("node2") is store.joined_host("node2\0") is None
     assert store.replace_joined_host(None, INVITED)
     assert not store.replace_joined_host(None, replace(INVITED, digest="d2")), "there is one already"
     assert store.replace_joined_host(INVITED, JOINED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shlex
+import time
 
 import msgspec
 import pytest
@@ -412,6 +413,15 @@ def array_of(*command: str, tasks: str, hints: Hints | None = None, **params: tu
     )
     new = JobRecord(submission=submission, owner="alice", uid=1, kind="", signature="", features={}, submitted_at=0.0)
     return describe_tasks(new, describe)
+
+
+def test_tasks_of_an_array_that_it_would_take_hours_to_read_are_described_as_the_first():
+    began = time.process_time()
+    sizes = tuple(str(number) for number in range(1, 2001))
+    assert len(array_of("--hidden", "{hidden}", tasks="1-2000", hidden=sizes).variants) == 1999
+    for words in ((f"--o{number}=1" for number in range(3000)), ("x" * 100_000,) * 9):
+        assert array_of(*words, "--hidden", "{hidden}", tasks="1-2000", hidden=sizes).variants == ()
+    assert time.process_time() - began < 20.0
 
 
 def tasks_of(of: JobRecord) -> list[JobRecord]:
