@@ -23,6 +23,7 @@ from urllib.parse import quote
 from msgspec import structs
 
 from gpuq.array import TASK, TASK_VARIABLES, filled, placeholders
+from gpuq.errors import BadInput
 from gpuq.learn.features.arguments import kept, parse
 from gpuq.learn.features.families import family, parameters
 from gpuq.messages.job_record import JobRecord, TaskVariant
@@ -40,9 +41,9 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 LONGEST_KIND = 400
 _LONGEST_NAME = 200
 MOST_TOKENS = 128
-_MOST_READ, _BYTES_OF_WORD = 3_000_000, 256
-"""So many words and variables of all tasks of an array are read, a long one as several: some minutes' work. With 10,000 tasks a
-usual command has a sixth of it."""
+_MOST_READ, _BYTES_OF_WORD = 12_000_000, 256
+"""So many words and variables of all tasks of an array are read, a long one as several: a minute's work or more. 10,000 tasks
+with 200 variables have 5 million."""
 
 # Names that very many scripts give their model say nothing about it.
 _COMMON_NAMES = frozenset(
@@ -122,9 +123,8 @@ def _name(text: str) -> str:
 
 
 def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
-    """The record of an array with what is known of its tasks: those whose parameters matter differently are variants.
-
-    Those of an array with so many tasks of so long a command that it would take hours are described as the first one.
+    """The record of an array with what is known of its tasks: those whose parameters matter differently are variants. Raises
+    BadInput for so many tasks with so many words and variables that it would take too long.
 
     The number of a task says nothing of its needs, unless the script takes something from a list by it: otherwise the tasks are
     described as if all had the number of the first one. A parameter is a setting that was given, by the name of the option that
@@ -135,8 +135,14 @@ def describe_tasks(of: JobRecord, describe: Describe) -> JobRecord:
     swept = _SweptArguments(submission, wanted)
     kind, signature, features = describe(swept.task(0), of.owner)
     of = structs.replace(of, kind=kind, signature=signature, features=features)
-    if not (wanted.params or swept.chooses) or _length(submission) * wanted.count > _MOST_READ:
+    if not (wanted.params or swept.chooses):
         return of
+    if _length(submission) * wanted.count > _MOST_READ:
+        most = max(1, _MOST_READ // _length(submission))
+        raise BadInput(
+            f"The words and variables of the array's {wanted.count:,} tasks are too many to read.",
+            fix=f"Submit at most {most:,} such tasks at a time, or fewer variables with them.",
+        )
     numbers = {signature: 0}
     number_of: dict[Hashable, int] = {}
     variants: list[TaskVariant] = []
