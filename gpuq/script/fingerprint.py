@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
+from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.meaning import RESULTS, Meaning, meaning, names_size, plain
@@ -84,7 +85,8 @@ def fingerprint(
 ) -> str | None:
     """Eight hexadecimal digits; None where there is no file. `compared`: the numbers in the surveyed files are compared as
     settings. The order in which files are imported does not matter."""
-    left_out = {number for one in surveys.values() for number in _harmless(one)}
+    declared = Declared.of(list(surveys.values()))
+    left_out = {number for one in surveys.values() for number in _harmless(one, declared)}
     if compared:
         left_out |= {id(node) for nodes in _compared(list(surveys.values())).values() for node in nodes}
     found = sorted(
@@ -140,9 +142,13 @@ def is_harmless(name: str | None, value: Any) -> bool:
     return about is Meaning.OUTPUT and bool(number) and not _OF_A_NETWORK.fullmatch(plain(name or ""))
 
 
-def _harmless(survey: Survey) -> set[int]:
-    """The ids of the values in this file that change nothing."""
-    found = {id(node) for name, node, _ in _named(survey) if all(is_harmless(name, one) for one in _constants(node))}
+def _harmless(survey: Survey, declared: Declared) -> set[int]:
+    """The ids of the values in this file that change nothing: none that decides what is done."""
+    found = {
+        id(node)
+        for name, node, _ in _named(survey)
+        if not declared.decides(name) and all(is_harmless(name, one) for one in _constants(node))
+    }
     for call in survey.calls:
         if _OF_CHANCE.search(call.last) or call.last.lower() in OPTIMIZERS:
             found |= {id(node) for node in call.node.args if _number(node) is not None}

@@ -102,6 +102,19 @@ def test_an_edit_that_changes_nothing_or_is_compared_by_its_number_leaves_the_pr
     assert code(tmp_path, {"t.py": TORCH + before}) == code(tmp_path, {"t.py": TORCH + after})
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("run_name = 'a'\nnet = NETS[run_name]", "run_name = 'b'\nnet = NETS[run_name]"),
+        ("run = 'a'\nwidth = 64 if run == 'a' else 1024", "run = 'b'\nwidth = 64 if run == 'a' else 1024"),
+        ("idx = 0\nwidth = WIDTHS[idx]", "idx = 5\nwidth = WIDTHS[idx]"),
+        ("seed = 1\nwidth = rng(seed).choice([64, 1024])", "seed = 2\nwidth = rng(seed).choice([64, 1024])"),
+    ],
+)
+def test_an_edit_of_what_decides_the_network_counts_whatever_it_is_called(tmp_path: Path, before: str, after: str):
+    assert code(tmp_path, {"t.py": TORCH + before}) != code(tmp_path, {"t.py": TORCH + after})
+
+
 def test_a_constant_of_a_module_far_away_counts(tmp_path: Path):
     files = {
         "t.py": "from nets.model import Net\n",
