@@ -16,7 +16,7 @@ from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
 from gpuq.script.declared import Declared
-from gpuq.script.meaning import Meaning, may_be_secret, meaning, plain
+from gpuq.script.meaning import Meaning, leaves_out_at_zero, may_be_secret, meaning, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
 from gpuq.script.setting_value import (
@@ -29,6 +29,7 @@ from gpuq.script.setting_value import (
     count_of,
     digest,
     is_no_secret,
+    is_zero,
     kept,
     value,
 )
@@ -60,7 +61,8 @@ _SYSTEM = re.compile(
 
 @dataclass
 class EffectiveSettings:
-    """Effective values by plain name; `given` names those that do not come from the script itself."""
+    """Effective values by plain name; `given` names those that do not come from the script itself, also factors of which only
+    zero is kept."""
 
     values: dict[str, Value] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
@@ -79,6 +81,9 @@ class EffectiveSettings:
             self._give(_ODD.sub("-", key)[-LONGEST_NAME:], raw)
 
     def _give(self, key: str, raw: Any) -> None:
+        if meaning(key) is Meaning.HARMLESS and leaves_out_at_zero(key) and not is_zero(raw):
+            self.values.pop(key, None)
+            self.given.add(key)
         for name, found in kept(key, raw):
             if name in self.values or len(self.values) < MOST - 1:
                 self.values[name] = found
@@ -90,7 +95,7 @@ class EffectiveSettings:
         """Set a default of the script, unless something else set that name; `instead` of another default of that name, and under
         its whole name if `whole`."""
         for key, found in kept(_dotted(name) if whole else _key(name), raw):
-            if key not in (self.given if instead else self.values):
+            if key not in self.given and (instead or key not in self.values):
                 self._default(key, found)
 
     def written(self, name: str, number: float) -> None:
