@@ -144,6 +144,8 @@ NET = "from torch import nn\nnet = nn.Linear({}, 8)\n"
         ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["%run b.py\n"]}]})}),
         ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["!python -m b"]}]})}),
         ("lib/b.py", {"a.py": "import sys\nsys.path.insert(0, 'lib')\nimport b\n"}),
+        ("lib/b.py", {"x/a.py": "sys.path.append(os.path.join(os.path.dirname(__file__), '..', 'lib'))\nimport b\n"}),
+        ("lib/b.py", {"x/a.py": "ROOT = Path(__file__).parents[1]\nsys.path.insert(0, str(ROOT / 'lib'))\nimport b\n"}),
     ],
 )  # fmt: skip
 def test_a_file_that_is_used_by_its_name_counts(tmp_path: Path, module: str, files: dict[str, str]):
