@@ -174,8 +174,8 @@ def _program_of(command: Command, folder: Path) -> Program:
 
 
 def work_sha256(command: Command, folder: Path, env: Mapping[str, str] = MappingProxyType({})) -> str | None:
-    """SHA-256 over what says what the command does with these variables: the first 16 MiB of its script, and small files that this
-    imports or names, or that the command names. None if none of them can be read."""
+    """SHA-256 over what says what the command does with these variables: the first 16 MiB of its script, and small files that
+    this imports or names, or that the command names. None if none of them can be read."""
     found = _program_of(command, folder)
     files = tuple(Path(path).expanduser() for path in found.files)
     searched = {**env, **found.env}.get("PYTHONPATH", "")

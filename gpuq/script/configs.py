@@ -133,7 +133,7 @@ def _found(path: Path, without_suffix: bool) -> Path | None:
 
 
 def with_named(paths: Iterable[Path], cwd: Path) -> list[Path]:
-    """These files, each after those beside it or in `cwd` that it names, as its base or otherwise (`model_config: model.yaml`); at
+    """These files, each after those beside it or in `cwd` that it names, as its base or otherwise (`model_config: net.yaml`); at
     most `MOST_FILES`."""
     found: dict[Path, None] = {}
 
