@@ -222,13 +222,19 @@ def projected(change: SettingChange, seen: SettingChange, share: float, noise: f
 
     Two measured values of a number determine one power law for each exponent in the assumed range. The extrapolation with the
     highest exponent bounds all others. For the same change, the measured effect itself. None where the other change was too
-    small to tell, and for another word: `bf16` shows nothing of `fp32`.
+    small to tell, and for another word: `bf16` shows nothing of `fp32`. That memory does not grow with the length of a run is
+    assumed, and shows no more.
     """
+    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
+    if meaning(change.name) is Meaning.LENGTH and what == "memory":
+        if seen.ratio is None or (share if seen.ratio > 1 else -share) <= noise:
+            return None
+        # Something is kept of each step, so it may go on in proportion.
+        power = FactorRange(power.least, 1.0, 1.0)
     if change == seen:
         return FactorRange(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise)))
     if change.ratio is None or seen.ratio is None or abs(math.log(seen.ratio)) < _SAME_NUMBER:
         return None
-    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
     ways = [
         (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
         for exponent in (
