@@ -48,6 +48,8 @@ class Declared:
     """Each spelling of an option, and its longest one, under which it is compared."""
     switches: Collection[str] = ()
     """Options without a value."""
+    several: Collection[str] = ()
+    """Options that take several words."""
     listed: Collection[str] = ()
     """Plain names of options whose values the parser lists."""
     indexing: Collection[str] = ()
@@ -66,6 +68,7 @@ class Declared:
             surveys,
             names={name: max(option.names, key=len) for option in options for name in option.names},
             switches={name for option in options if option.switch for name in option.names},
+            several={name for option in options if option.several for name in option.names},
             listed={plain(name) for option in options if option.listed for name in option.names},
             indexing={plain(name) for name in _indexing(surveys)},
             compared=frozenset(map(plain, _compared(surveys))),

@@ -23,6 +23,7 @@ from gpuq.script.digests import short_digest
 from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.meaning import RESULTS, Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
+from gpuq.script.setting_value import hides_gpus
 from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
 from gpuq.script.survey import Guards, Survey, argument, dotted, keyword, text_of
@@ -129,8 +130,10 @@ def is_harmless(name: str | None, value: Any) -> bool:
     """Whether the value of this name can be replaced by any other one without another need of memory."""
     about = None if name is None else meaning(plain(name))
     number = NUMBER.match(value) if isinstance(value, str) else isinstance(value, int | float)
-    if about is Meaning.PRIVATE or name == "CUDA_VISIBLE_DEVICES":
+    if about is Meaning.PRIVATE:
         return True
+    if name == "CUDA_VISIBLE_DEVICES":
+        return not hides_gpus(str(value))
     if isinstance(value, bool):
         return False
     if about is Meaning.HARMLESS:

@@ -155,7 +155,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
             (
                 _any(
                     "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|dropout|drop-?path",
-                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm|lambda|lam",
+                    "droprate|p-?drop|smoothing|milestones|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm|lambda|lam",
                     "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite",
                     "force(?=$|-(?:re)?(?:download|build|run|start|train|load))",
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",

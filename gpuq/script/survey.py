@@ -40,6 +40,8 @@ class Option:
     switch: bool = False
     listed: bool = False
     """Whether its values are listed."""
+    several: bool = False
+    """Whether it takes several words."""
 
 
 @dataclass
@@ -427,7 +429,9 @@ def _option(call: Call) -> Option | None:
         default = ast.Constant(text_of(action) == "store_false")
     of_type = keyword(node, "type")
     listed = keyword(node, "choices") is not None or getattr(getattr(of_type, "func", None), "attr", "") == "Choice"
-    return Option(tuple(names), default, switch, listed) if names else None
+    nargs = getattr(keyword(node, "nargs"), "value", None)
+    several = nargs in ("+", "*") or (isinstance(nargs, int) and nargs > 1)
+    return Option(tuple(names), default, switch, listed, several) if names else None
 
 
 def _takes_no_value(action: ast.expr | None) -> bool:

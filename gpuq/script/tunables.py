@@ -28,6 +28,7 @@ from gpuq.script.setting_value import (
     Value,
     count_of,
     digest,
+    hides_gpus,
     is_no_secret,
     is_zero,
     kept,
@@ -55,7 +56,7 @@ _SYSTEM = re.compile(
     r"|^(LOCAL_RANK|RANK|WORLD_SIZE)$"
     # Of a library what is about the machine; which backend it has and how much memory it takes is a setting.
     r"|^(KERAS|TF|JAX|XLA|PYTORCH|TORCH|HF|TRANSFORMERS)_\w*(HOME|CACHE|DIR|PATH|LOG|VERBOS|PROGRESS|DEBUG|OFFLINE|ENDPOINT|TELEMETRY"
-    r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS|PLATFORM)"
+    r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS)"
 )
 
 
@@ -143,6 +144,8 @@ def effective_settings(
     for variable, text in env.items():
         if (chosen := declared.chosen(variable, text)) is not None:
             found.give(*chosen)
+        elif variable == "CUDA_VISIBLE_DEVICES" and hides_gpus(text):
+            found.give("device", "cpu")
         elif not _SYSTEM.match(variable):
             found.give(variable, text)
     _take_words(found, words, declared, read, files)
@@ -172,7 +175,7 @@ def _take_words(
     place = 0
     given: dict[str, list[str]] = {}
     looked_up = {variable for variable, _ in _looked_up(declared.surveys)}
-    named = list(_named(words, looked_up, declared.switches))
+    named = _joined(_named(words, looked_up, declared.switches), declared)
     several = _of_several(
         [declared.name_of(option) for option, word in named if option and word is not None], declared, files
     )
@@ -194,6 +197,18 @@ def _take_words(
         # It may count them all, or the last one only.
         if len(texts) > 1 and value(_key(name), texts[-1]) is not None:
             found.give(f"{name}-repeated", f"{len(texts)}: {' '.join(texts)}")
+
+
+def _joined(named: Iterable[tuple[str | None, str | None]], declared: Declared) -> list[tuple[str | None, str | None]]:
+    """Of an option that takes several words all of them, `64,128` of `--layers 64 128`."""
+    found: list[tuple[str | None, str | None]] = []
+    for name, word in named:
+        before, words = found[-1] if found else (None, None)
+        if name is None and before is not None and words is not None and declared.name_of(before) in declared.several:
+            found[-1] = before, f"{words},{word}"
+        else:
+            found.append((name, word))
+    return found
 
 
 def _of_several(names: Iterable[str], declared: Declared, files: Sequence[ConfigFile]) -> set[str]:

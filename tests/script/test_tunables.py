@@ -605,6 +605,33 @@ def test_a_short_option_that_is_no_place_or_verbosity_counts(tmp_path: Path, sou
     assert not differ(tmp_path, PARSER, "-o out/a -v 1", "-o out/b -v 2")
 
 
+@pytest.mark.parametrize("nargs", ["'+'", "'*'", "2"])
+def test_an_option_that_takes_several_words_has_them_all(tmp_path: Path, nargs: str):
+    source = PARSER + "".join(f"p.add_argument('--{name}', nargs={nargs})\n" for name in ("layers", "milestones"))
+    assert differ(tmp_path, source, "--layers 64 64", "--layers 64 4096")
+    assert read(tmp_path, source, "--layers", "64", "64") == {"widths": 64.0, "widths-layers": 2.0}
+    assert not differ(tmp_path, source, "--layers 64 64 --milestones 30 60", "--layers 64 64 --milestones 10 90")
+
+
+@pytest.mark.parametrize("words", ["--device cpu", "--gpu -1", "--gpu_ids -1", "--device -1"])
+def test_a_run_on_no_gpu_is_other_work(tmp_path: Path, words: str):
+    assert differ(tmp_path, PARSER, words, "")
+    assert differ(tmp_path, PARSER, words, f"{words.split(maxsplit=1)[0]} 0")
+    assert not differ(tmp_path, PARSER, "--gpu 0", "--gpu 1")
+
+
+@pytest.mark.parametrize(
+    "hidden", [{"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "-1"}, {"JAX_PLATFORMS": "cpu"}]
+)
+def test_variables_that_hide_all_gpus_make_other_work(hidden: dict[str, str]):
+    assert effective_settings((), hidden).values != effective_settings((), {"CUDA_VISIBLE_DEVICES": "3"}).values == {}
+
+
+def test_words_behind_a_command_have_no_names_of_its_own_words(tmp_path: Path):
+    source = "@click.group()\ndef cli(): pass\n@cli.command()\n@click.argument('seed')\ndef fit(seed): pass\n"
+    assert read(tmp_path, source, "fit", "64") == {"fit": 64.0}
+
+
 def test_variables_that_only_begin_as_those_of_ranks_are_settings():
     assert effective_settings((), {"RANK_DIM": "64", "RANK": "3", "LOCAL_RANK": "1"}).values == {"rank-dim": 64.0}
 
