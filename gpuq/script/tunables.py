@@ -175,7 +175,11 @@ def _take_words(
     place = 0
     given: dict[str, list[str]] = {}
     looked_up = {variable for variable, _ in _looked_up(declared.surveys)}
-    named = _joined(_named(words, looked_up, declared.switches), declared)
+    # Where the places of words have names, no word names the next one.
+    named = _joined(
+        pairs(words, declared.switches) if declared.positional else _named(words, looked_up, declared.switches),
+        declared,
+    )
     several = _of_several(
         [declared.name_of(option) for option, word in named if option and word is not None], declared, files
     )

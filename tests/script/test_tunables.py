@@ -627,6 +627,11 @@ def test_variables_that_hide_all_gpus_make_other_work(hidden: dict[str, str]):
     assert effective_settings((), hidden).values != effective_settings((), {"CUDA_VISIBLE_DEVICES": "3"}).values == {}
 
 
+def test_a_word_that_has_a_name_by_its_place_names_no_other(tmp_path: Path):
+    source = "import sys\nname, seed, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
+    assert read(tmp_path, source, "a", "1", "64") == read(tmp_path, source, "b", "2", "64") == {"width": 64.0}
+
+
 def test_words_behind_a_command_have_no_names_of_its_own_words(tmp_path: Path):
     source = "@click.group()\ndef cli(): pass\n@cli.command()\n@click.argument('seed')\ndef fit(seed): pass\n"
     assert read(tmp_path, source, "fit", "64") == {"fit": 64.0}
