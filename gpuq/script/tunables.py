@@ -149,7 +149,7 @@ def effective_settings(
         elif not _SYSTEM.match(variable):
             found.give(variable, text)
     _take_words(found, words, declared, read, files)
-    if (count := _swept(words)) > 1:
+    if (count := runs_of_a_sweep(words)) > 1:
         found.give("multirun", count)
     several = _of_several((), declared, files)
     for name, raw in _defaults(surveys, script.values):
@@ -284,7 +284,7 @@ def _says_what_to_do(text: str) -> bool:
     return not (NUMBER.match(text) or PATH_LIKE.search(text) or PER_RUN.search(text))
 
 
-def _swept(words: Sequence[str]) -> int:
+def runs_of_a_sweep(words: Sequence[str]) -> int:
     """How many runs Hydra makes one after the other: `--multirun lr=0.1,0.01 seed=1,2,3` makes six."""
     if {"-m", "--multirun"}.isdisjoint(words):
         return 1
