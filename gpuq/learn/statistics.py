@@ -66,13 +66,14 @@ def upper_bound(values: Sequence[float], quantile: float, prior: Prior) -> float
 
 
 def bound_of_modes(values: Sequence[float], quantile: float, prior: Prior) -> float:
-    """As `upper_bound`, for values that should be of one size: the highest one where it is far above that bound.
+    """As `upper_bound`, for values that should be of one size: where some are far above that bound, the bound of these alone.
 
     Runs of one kind may need either of two amounts, the higher one rarely or since lately. Then the values are not exchangeable,
     and the one in twenty that a bound may miss would be missed by far.
     """
-    bound, highest = upper_bound(values, quantile, prior), max(values)
-    return highest if highest > FAR_ABOVE * bound else bound
+    bound = upper_bound(values, quantile, prior)
+    above = [value for value in values if value > FAR_ABOVE * bound]
+    return upper_bound(above, quantile, prior) if above else bound
 
 
 def predictive_bound(values: Sequence[float], quantile: float, prior: Prior) -> float:

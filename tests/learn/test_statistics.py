@@ -72,7 +72,7 @@ def test_a_rare_need_that_is_far_higher_is_bounded_too(place: int):
     assert bound_of_modes(values, 0.95, SAME_KIND_MEMORY) == upper_bound(values, 0.95, SAME_KIND_MEMORY)
     values[place] = 10.0
     assert upper_bound(values, 0.95, SAME_KIND_MEMORY) < 3
-    assert bound_of_modes(values, 0.95, SAME_KIND_MEMORY) == 10.0
+    assert bound_of_modes(values, 0.95, SAME_KIND_MEMORY) == upper_bound([10.0], 0.95, SAME_KIND_MEMORY) > 10
 
 
 def test_order_statistic_returns_a_measured_value():

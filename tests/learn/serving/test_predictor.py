@@ -86,7 +86,7 @@ def test_more_runs_narrow_the_bound():
 def test_one_of_many_runs_that_needed_far_more_is_covered():
     most = runs(RESNET, 60)
     (large,) = runs(RESNET, 1, peak_memory_bytes=30 * GIB, attempt=(99, 1))
-    assert forecast(predictor(*most, large), RESNET).upper_memory_bytes == 30 * GIB
+    assert 30 * GIB < (forecast(predictor(*most, large), RESNET).upper_memory_bytes or 0) < 37 * GIB
 
 
 def test_a_changed_script_widens_the_bound():
