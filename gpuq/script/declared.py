@@ -119,7 +119,7 @@ def _compared(surveys: Sequence[Survey]) -> set[str]:
             if parameter in within.get(function, ()):
                 (found if caller is None else within.setdefault(caller, set())).add(name)
         for one in surveys:
-            values = [value for name in found & one.values.keys() for value, _ in one.values[name]]
+            values = [value for name in found for value in _assigned(one, name)]
             found.update(name for value in values for name in names_in(value, one.aliases))
     # What no code of these calls is called by a parser of the command: its parameters are the options.
     called = {function for function, *_ in passed}
@@ -169,6 +169,11 @@ def _indexing(surveys: Sequence[Survey]) -> Iterator[str]:
     used.update(name for one, value in _sizes(surveys) for name in names_in(value, one.aliases))
     yield from used
     for one in surveys:
-        for name in used & one.values.keys():
-            for value, _ in one.values[name]:
-                yield from names_in(value, one.aliases)
+        for value in (value for name in used for value in _assigned(one, name)):
+            yield from names_in(value, one.aliases)
+
+
+def _assigned(one: Survey, name: str) -> list[ast.expr]:
+    """What is assigned to a name in a file, also with others: `row, column = divmod(task, 3)`."""
+    together = [value for names, value in one.unpacked if name in names]
+    return [*(value for value, _ in one.values.get(name, ())), *together]

@@ -312,9 +312,18 @@ def _note_comparison(found: Survey, node: ast.Compare, place: _Place) -> None:
         values = [value for value in values if isinstance(value, str) and _TELLING.match(value)]
     elif not isinstance(node.ops[0], ast.Eq | ast.NotEq):
         return
+    elif any(_runs_through(found, one, place) for one in sides):
+        # `if number != args.job: continue` takes one of several.
+        for one in (one for one in sides if not _runs_through(found, one, place)):
+            _note_decision(found, one, place)
     if any(value not in _NOTHING for value in values) and "__name__" not in (getattr(one, "id", "") for one in sides):
         for one in sides:
             _note_decision(found, one, place)
+
+
+def _runs_through(found: Survey, node: ast.expr, place: _Place) -> bool:
+    """Whether an expression is of the variable of a loop."""
+    return any(isinstance(one, ast.Name) and (place.scopes, one.id) in found.loops for one in ast.walk(node))
 
 
 def _note_loop(found: Survey, node: ast.For, place: _Place) -> None:
@@ -394,7 +403,7 @@ def _chosen_by(found: Survey, call: Call) -> ast.expr | None:
     node, last = call.node, call.last
     if call.name in ("getattr", "torch.hub.load"):
         return node.args[1] if len(node.args) > 1 else None
-    if last in _MAKERS:
+    if last in _MAKERS or call.name == "eval":
         return node.args[0] if node.args else None
     of = node.func.value if isinstance(node.func, ast.Attribute) else None
     if of is not None and last == "get" and node.args and not _EQUALS.search(call.name.lower()) and _offers(found, of):
