@@ -256,9 +256,20 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 
 def _changes_nothing(node: ast.AST) -> bool:
-    """Whether a statement is a docstring, prints, logs or saves something, looks at the clock, or asserts what costs nothing."""
+    """Whether a statement is a docstring, prints, logs or saves something, also only now and then, looks at the clock, or asserts
+    what costs nothing."""
     if isinstance(node, ast.Assert):
         return all(map(_formats, _calls_in(node)))
+    if isinstance(node, ast.If) and not node.orelse:
+        assigns = any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.test))
+        return (
+            not assigns
+            and all(map(_formats, _all_calls(node.test)))
+            and all(
+                _changes_nothing(one) and not (isinstance(one, ast.Expr) and _configuration(one.value))
+                for one in node.body
+            )
+        )
     if isinstance(node, ast.Assign):
         return isinstance(node.value, ast.Call) and _called(node.value) in _CLOCKS and not node.value.args
     if not isinstance(node, ast.Expr):
@@ -284,8 +295,12 @@ def _reports(call: ast.Call) -> bool:
     return isinstance(function, ast.Name) and function.id in _LOGS and _called(call) not in _STARTS
 
 
+def _all_calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (part for part in ast.walk(node) if isinstance(part, ast.Call))
+
+
 def _calls_in(node: ast.AST) -> Iterator[ast.Call]:
-    return (part for part in ast.walk(node) if isinstance(part, ast.Call) and part is not node)
+    return (call for call in _all_calls(node) if call is not node)
 
 
 def _formats(call: ast.Call) -> bool:
