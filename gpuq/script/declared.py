@@ -119,8 +119,7 @@ def _compared(surveys: Sequence[Survey]) -> set[str]:
             if parameter in within.get(function, ()):
                 (found if caller is None else within.setdefault(caller, set())).add(name)
         for one in surveys:
-            values = [value for name in found for value in _assigned(one, name)]
-            found.update(name for value in values for name in names_in(value, one.aliases))
+            found.update(_assigned_from(one, found))
     # What no code of these calls is called by a parser of the command: its parameters are the options.
     called = {function for function, *_ in passed}
     return found.union(*(names for function, names in within.items() if function not in called))
@@ -169,11 +168,11 @@ def _indexing(surveys: Sequence[Survey]) -> Iterator[str]:
     used.update(name for one, value in _sizes(surveys) for name in names_in(value, one.aliases))
     yield from used
     for one in surveys:
-        for value in (value for name in used for value in _assigned(one, name)):
-            yield from names_in(value, one.aliases)
+        yield from _assigned_from(one, used)
 
 
-def _assigned(one: Survey, name: str) -> list[ast.expr]:
-    """What is assigned to a name in a file, also with others: `row, column = divmod(task, 3)`."""
-    together = [value for names, value in one.unpacked if name in names]
-    return [*(value for value, _ in one.values.get(name, ())), *together]
+def _assigned_from(one: Survey, names: Collection[str]) -> list[str]:
+    """The names that these are assigned from in a file, also with others: `row, column = divmod(task, 3)`."""
+    alone = [value for name in one.values.keys() & names for value, _ in one.values[name]]
+    together = [value for targets, value in one.unpacked if not set(targets).isdisjoint(names)]
+    return [name for value in (*alone, *together) for name in names_in(value, one.aliases)]
