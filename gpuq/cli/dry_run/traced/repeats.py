@@ -97,12 +97,14 @@ class Origins:
 
     def grows(self, frame: FrameType | None) -> str | None:
         """What later steps are larger by, and its place: the variable of a loop over sizes around them, `for size in 32, 64`, or
-        a size that follows the number of the round, `length = 64 * (1 + epoch)`."""
+        a size that follows the number of the round, `length = 64 * (1 + epoch)`, or what is frozen until some round."""
         for one in self._of_script(frame):
             for loop in _loops_around(self._body(one), one.f_lineno):
                 names = (part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name))
                 if size := next(filter(_SIZES.search, names), None):
                     return f"{size} at {_place(one, loop)}"
+                for branch in _thawing(loop):
+                    return f"what is unfrozen at {_place(one, branch)}"
                 for size, assigned in _following(loop):
                     return f"{size} at {_place(one, assigned)}"
         return None
@@ -162,6 +164,29 @@ def _loops_around(node: ast.AST | None, line: int) -> Iterator[ast.For | ast.Asy
             if isinstance(one, (ast.For, ast.AsyncFor)):
                 yield one
             yield from _loops_around(one, line)
+
+
+def _thawing(loop: ast.For | ast.AsyncFor) -> Iterator[ast.stmt]:
+    """The statements of this loop that let more be trained from some round on: `if epoch == 3: weight.requires_grad = True`."""
+    rounds = {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+    for branch in (part for statement in loop.body for part in ast.walk(statement) if isinstance(part, ast.If)):
+        parts = list(ast.walk(branch.test))
+        # Every second step, as of a GAN, is among those that were seen.
+        is_late = any(isinstance(part, ast.Name) and part.id in rounds for part in parts)
+        if is_late and not any(isinstance(part, ast.Mod) for part in parts):
+            yield from (
+                one for one in ast.walk(ast.Module(branch.body, [])) if isinstance(one, ast.stmt) and _thaws(one)
+            )
+
+
+def _thaws(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        is_true = isinstance(statement.value, ast.Constant) and statement.value.value is True
+        return is_true and any(getattr(one, "attr", "") == "requires_grad" for one in statement.targets)
+    call = _outermost(statement)
+    if call is None or any(isinstance(one, ast.Constant) and one.value is False for one in call.args):
+        return False
+    return _name(call) == "requires_grad_" or _name(call).startswith("unfreeze")
 
 
 def _following(loop: ast.For | ast.AsyncFor) -> Iterator[tuple[str, ast.Assign]]:
