@@ -136,7 +136,8 @@ def _said_by(program: _Program, cwd: Path, env: Mapping[str, str], around: Seque
         **built,
         "settings": read_settings,
         "values": ours.values,
-        "given": sorted(ours.given),
+        # Factors of which nothing is kept have the room that is left.
+        "given": [*sorted(ours.given & ours.values.keys()), *sorted(ours.given - ours.values.keys())][:MOST],
     }
     return {name: value for name, value in found.items() if value} or None
 

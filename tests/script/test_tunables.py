@@ -671,6 +671,14 @@ def test_settings_that_end_in_one_word_are_all_compared(one: str, other: str):
     assert first == effective_settings((*one.split(), "--lr", "1"), {}).values
 
 
+def test_factors_without_a_value_take_no_room_of_settings(tmp_path: Path):
+    (tmp_path / "train.py").write_text("import torch\n")
+    factors, sizes = ([f"--w{number}-{name}=2" for number in range(80)] for name in ("dropout", "dim"))
+    found = msgspec.convert(hints(tmp_path / "train.py", [*factors, *sizes], tmp_path), Hints)
+    assert len(found.given) == 64
+    assert set(found.given) >= found.values.keys() - {"program-code"}
+
+
 def test_two_options_that_a_script_declares_are_two_settings(tmp_path: Path):
     source = (
         PARSER
