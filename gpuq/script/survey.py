@@ -117,7 +117,9 @@ _BEGINS = frozenset({"startswith", "endswith"})
 # A part of a name that may choose: no sign, suffix or protocol.
 _TELLING = re.compile(r"(?!\.)(?!.*://).*[A-Za-z]{2}", re.DOTALL)
 # Of these each is as good as another: `folds[args.fold]`.
-_EQUALS = re.compile(r"fold|split|seed|device|gpu|cuda|part|shard|chunk|port|color|host|rank|result|metric|score")
+_EQUALS = re.compile(
+    r"fold|split|seed|device|gpu|cuda|part|shard|chunk|port|color|host|rank|result|metric|score|history|loss|record|stats"
+)
 
 
 @dataclass(frozen=True)
