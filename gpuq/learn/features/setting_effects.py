@@ -185,7 +185,9 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
 def _of_switch(about: Meaning, change: SettingChange, what: str) -> FactorRange | None:
     """Of what adds or saves any amount of memory; None for a setting of another meaning."""
     # Of a factor only zero is kept, which leaves out what it is a factor of. Against none at all, as of a device.
-    if about is Meaning.HARMLESS and what == "memory":
+    if about is Meaning.HARMLESS and what == "time":
+        return UNKNOWN_TIME if 0.0 in (change.old, change.new) else _ANY_FACTOR
+    if about is Meaning.HARMLESS:
         return FactorRange(-ANYTHING, 0.0, 0.0) if change.new == 0 else _ANY_FACTOR
     # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
     if about is Meaning.STORE:

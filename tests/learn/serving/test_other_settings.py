@@ -176,7 +176,8 @@ p.add_argument("--lr", type=float, default=0.1)
 def test_a_factor_that_was_zero_may_switch_on_what_needs_memory(tmp_path: Path, without: str, with_it: str):
     nano = Nano(tmp_path, FACTORS)
     nano.ran(*without.split())
-    assert nano.asked(*with_it.split()).upper_memory_bytes is None
+    asked = nano.asked(*with_it.split())
+    assert (asked.upper_memory_bytes, asked.duration_p50_s) == (None, 100)
     other = Nano(tmp_path, FACTORS)
     other.ran(*with_it.split())
     assert (other.asked(*without.split()).upper_memory_bytes or 0) < 0.5 * GIB, "without it there is less"
