@@ -98,7 +98,7 @@ def command(  # noqa: PLR0913 - what was typed, and where
             words = [str(path), *words[1:]]
     full = (found(words[0]), *words[1:])
     stdin = read() if piped.reads_program(full) else None
-    return Command(full, _script_of(words, cwd, stdin), stdin)
+    return Command(full, _script_of(words, cwd, stdin, environ), stdin)
 
 
 def in_image(
@@ -186,16 +186,17 @@ def _program_of(command: Command, folder: Path) -> Program:
     return program(command.words, str(folder), stdin=command.stdin)
 
 
-def work_sha256(command: Command, folder: Path) -> str | None:
-    """SHA-256 over what says what the command does: the first 16 MiB of its script, and small files that this imports or names,
-    or that the command names. None if none of them can be read."""
+def work_sha256(command: Command, folder: Path, env: Mapping[str, str] = MappingProxyType({})) -> str | None:
+    """SHA-256 over what says what the command does with these variables: the first 16 MiB of its script, and small files that
+    this imports or names, or that the command names. None if none of them can be read."""
     found = _program_of(command, folder)
     files = tuple(Path(path).expanduser() for path in found.files)
-    return _sha256(command.script, files, Path(found.cwd or folder).expanduser())
+    searched = {**env, **found.env}.get("PYTHONPATH", "")
+    return _sha256(command.script, files, Path(found.cwd or folder).expanduser(), searched)
 
 
 @cache
-def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | None:
+def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path, python_path: str) -> str | None:
     from hashlib import sha256
 
     from gpuq.script.hints import program_files
@@ -208,7 +209,8 @@ def _sha256(script: Path | None, files: tuple[Path, ...], cwd: Path) -> str | No
                 has_read = True
         except OSError:
             return None
-    for path, content in program_files(files if script is None else (script, *files), cwd):
+    programs = files if script is None else (script, *files)
+    for path, content in program_files(programs, cwd, {"PYTHONPATH": python_path}):
         if path != script:
             digest.update(content)
             has_read = True
@@ -342,17 +344,22 @@ def _check_first(word: str, cwd: Path) -> None:
         raise BadInput(f"`{word}` is no command; a shell would set a variable by it.", fix=fix)
 
 
-def _script_of(words: Sequence[str], cwd: Path, stdin: str | None = None) -> Path | None:
+def _script_of(
+    words: Sequence[str], cwd: Path, stdin: str | None = None, environ: Mapping[str, str] = MappingProxyType({})
+) -> Path | None:
     """The file that identifies the kind of work: the script or program that the command runs, also through launchers, or the
-    module of Python that it names, where that is in the folder."""
+    module of Python that it names, where that is in the folder, its `src` or on `PYTHONPATH`."""
     from gpuq.script.program import ProgramKind, program
+    from gpuq.script.source import python_path
 
     found = program(words, str(cwd), stdin=stdin)
     if found.kind is ProgramKind.SCRIPT:
         candidates = [Path(found.name).expanduser()]
     elif found.kind is ProgramKind.MODULE and found.cwd is not None:
-        module = Path(found.cwd).joinpath(*found.name.split("."))
-        candidates = [module.with_suffix(".py"), module / "__main__.py"]
+        inside = Path(found.cwd)
+        folders = (inside, *python_path({**environ, **found.env}, inside), inside / "src")
+        modules = [above.joinpath(*found.name.split(".")) for above in folders]
+        candidates = [path for one in modules for path in (one.with_suffix(".py"), one / "__main__.py")]
     else:
         return None
     return next((path for path in candidates if path.is_file()), None)

@@ -164,7 +164,7 @@ def body_of(
         "git_sha": commit,
         "git_dirty": dirty,
         "script": str(copy.original(script) if copy else script) if script else None,
-        "script_sha256": capture.work_sha256(command, folder),
+        "script_sha256": capture.work_sha256(command, folder, env),
         "hints": _hints(shared, command, folder, env),
         "snapshot": copy.facts() if copy else None,
         "sync": sent.field() if sent else None,

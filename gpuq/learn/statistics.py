@@ -39,6 +39,8 @@ class Prior:
     weight: float = 5.0
 
 
+# A run repeated differs by more than this in one of a hundred.
+FAR_ABOVE = 1.22
 REPEATED_RUN = Prior(0.039)
 SAME_KIND_MEMORY = Prior(0.06)
 # How far the peak of a whole run may lie above the level that its memory has kept for the later half of its life so far.
@@ -61,6 +63,17 @@ def upper_bound(values: Sequence[float], quantile: float, prior: Prior) -> float
     if rank is not None:
         return ordered[rank - 1]
     return max(ordered[-1], predictive_bound(ordered, quantile, prior))
+
+
+def bound_of_modes(values: Sequence[float], quantile: float, prior: Prior) -> float:
+    """As `upper_bound`, for values that should be of one size: where some are far above that bound, the bound of these alone.
+
+    Runs of one kind may need either of two amounts, the higher one rarely or since lately. Then the values are not exchangeable,
+    and the one in twenty that a bound may miss would be missed by far.
+    """
+    bound = upper_bound(values, quantile, prior)
+    above = [value for value in values if value > FAR_ABOVE * bound]
+    return upper_bound(above, quantile, prior) if above else bound
 
 
 def predictive_bound(values: Sequence[float], quantile: float, prior: Prior) -> float:

@@ -98,7 +98,8 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What the script runs with, by plain name: its options, constants and configuration files, as far as they may matter."""
     traced: TracedMemory | None = None
     given: Annotated[tuple[Word, ...], Meta(max_length=64)] = ()
-    """Those of `values` that the command or a configuration file gives; the others are what the script says."""
+    """Those of `values` that the command or a configuration file gives, the others are what the script says; and factors that are
+    given and of which only zero would be kept."""
 
 
 class SnapshotPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.meaning import RESULTS, Meaning, meaning, plain
 from gpuq.script.options import canonical, pairs, parsed
 from gpuq.script.source import digest, is_file, parse, text
 
@@ -92,6 +92,9 @@ def named_files(words: Sequence[str], cwd: Path) -> dict[str, Path]:
             )
             if path is not None:
                 found[value] = path
+            elif ".py:" in value and is_file(_at(cwd, file := value.partition(":")[0])):
+                # Of `configs/default.py:large` the file is read, and the whole says what it is to make.
+                found[file] = _at(cwd, file)
     return found
 
 
@@ -129,24 +132,34 @@ def _found(path: Path, without_suffix: bool) -> Path | None:
     return next((one for one in candidates if is_file(one)), None)
 
 
-def with_parents(paths: Iterable[Path]) -> list[Path]:
-    """These files, each after those that it names as its base; at most `MOST_FILES`."""
+def with_named(paths: Iterable[Path], cwd: Path) -> list[Path]:
+    """These files, each after those beside it or in `cwd` that it names, as its base or otherwise (`model_config: net.yaml`); at
+    most `MOST_FILES`."""
     found: dict[Path, None] = {}
 
     def add(path: Path, deepest: int) -> None:
         if path in found or len(found) >= MOST_FILES or deepest < 0:
             return
         for keys, value in read(path).entries:
-            if keys[-1].lower() in _PARENTS:
-                names = [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
-                for name in names:
-                    if Path(name).suffix.lower() in SUFFIXES | {".py"}:
-                        add(path.parent / name, deepest - 1)
+            for name in value if isinstance(value, list) else [value]:
+                if isinstance(name, str) and (named := _named_by(path.parent, cwd, keys, name)) is not None:
+                    add(named, deepest - 1)
         found[path] = None
 
     for path in paths:
         add(path, 4)
     return list(found)
+
+
+def _named_by(folder: Path, cwd: Path, keys: tuple[str, ...], name: str) -> Path | None:
+    """The configuration file that an entry of a file in this folder names. One that is no base may also be data, or a result."""
+    suffix = Path(name).suffix.lower() if len(name) < _LONGEST_LINE else ""
+    if keys[-1].lower() in _PARENTS:
+        return folder / name if suffix in SUFFIXES | {".py"} else None
+    if suffix not in SUFFIXES or RESULTS.search(name) or meaning(".".join(map(plain, keys))) is Meaning.OUTPUT:
+        return None
+    path = next((above / name for above in (folder, cwd) if is_file(above / name)), None)
+    return path if path is not None and text(path, LARGEST_BYTES) is not None else None
 
 
 def read(path: Path) -> ConfigFile:

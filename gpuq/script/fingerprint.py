@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.script.configs import ConfigFile, is_config, read
+from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.meaning import RESULTS, Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
+from gpuq.script.setting_value import hides_gpus
 from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
 from gpuq.script.survey import Guards, Survey, argument, dotted, keyword, text_of
@@ -84,7 +86,8 @@ def fingerprint(
 ) -> str | None:
     """Eight hexadecimal digits; None where there is no file. `compared`: the numbers in the surveyed files are compared as
     settings. The order in which files are imported does not matter."""
-    left_out = {number for one in surveys.values() for number in _harmless(one)}
+    declared = Declared.of(list(surveys.values()))
+    left_out = {number for one in surveys.values() for number in _harmless(one, declared)}
     if compared:
         left_out |= {id(node) for nodes in _compared(list(surveys.values())).values() for node in nodes}
     found = sorted(
@@ -127,8 +130,10 @@ def is_harmless(name: str | None, value: Any) -> bool:
     """Whether the value of this name can be replaced by any other one without another need of memory."""
     about = None if name is None else meaning(plain(name))
     number = NUMBER.match(value) if isinstance(value, str) else isinstance(value, int | float)
-    if about is Meaning.PRIVATE or name == "CUDA_VISIBLE_DEVICES":
+    if about is Meaning.PRIVATE:
         return True
+    if name == "CUDA_VISIBLE_DEVICES":
+        return not hides_gpus(str(value))
     if isinstance(value, bool):
         return False
     if about is Meaning.HARMLESS:
@@ -140,9 +145,13 @@ def is_harmless(name: str | None, value: Any) -> bool:
     return about is Meaning.OUTPUT and bool(number) and not _OF_A_NETWORK.fullmatch(plain(name or ""))
 
 
-def _harmless(survey: Survey) -> set[int]:
-    """The ids of the values in this file that change nothing."""
-    found = {id(node) for name, node, _ in _named(survey) if all(is_harmless(name, one) for one in _constants(node))}
+def _harmless(survey: Survey, declared: Declared) -> set[int]:
+    """The ids of the values in this file that change nothing: none that decides what is done."""
+    found = {
+        id(node)
+        for name, node, _ in _named(survey)
+        if not declared.decides(name) and all(is_harmless(name, one) for one in _constants(node))
+    }
     for call in survey.calls:
         if _OF_CHANCE.search(call.last) or call.last.lower() in OPTIMIZERS:
             found |= {id(node) for node in call.node.args if _number(node) is not None}
@@ -247,9 +256,20 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 
 def _changes_nothing(node: ast.AST) -> bool:
-    """Whether a statement is a docstring, prints, logs or saves something, looks at the clock, or asserts what costs nothing."""
+    """Whether a statement is a docstring, prints, logs or saves something, also only now and then, looks at the clock, or asserts
+    what costs nothing."""
     if isinstance(node, ast.Assert):
         return all(map(_formats, _calls_in(node)))
+    if isinstance(node, ast.If) and not node.orelse:
+        assigns = any(isinstance(part, ast.NamedExpr) for part in ast.walk(node.test))
+        return (
+            not assigns
+            and all(map(_formats, _all_calls(node.test)))
+            and all(
+                _changes_nothing(one) and not (isinstance(one, ast.Expr) and _configuration(one.value))
+                for one in node.body
+            )
+        )
     if isinstance(node, ast.Assign):
         return isinstance(node.value, ast.Call) and _called(node.value) in _CLOCKS and not node.value.args
     if not isinstance(node, ast.Expr):
@@ -275,8 +295,12 @@ def _reports(call: ast.Call) -> bool:
     return isinstance(function, ast.Name) and function.id in _LOGS and _called(call) not in _STARTS
 
 
+def _all_calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (part for part in ast.walk(node) if isinstance(part, ast.Call))
+
+
 def _calls_in(node: ast.AST) -> Iterator[ast.Call]:
-    return (part for part in ast.walk(node) if isinstance(part, ast.Call) and part is not node)
+    return (call for call in _all_calls(node) if call is not node)
 
 
 def _formats(call: ast.Call) -> bool:

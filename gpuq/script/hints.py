@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpuq.script.configs import ConfigFile, configs_of_models, configured, named_files, read, with_parents
+from gpuq.script.configs import ConfigFile, configs_of_models, configured, named_files, read, with_named
 from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
 from gpuq.script.fingerprint import CODE, config_digest, fingerprint, is_shell, written
@@ -25,7 +25,7 @@ from gpuq.script.own_configs import OwnConfigs, own_configs
 from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
 from gpuq.script.shell import named_positions
-from gpuq.script.source import LARGEST_BYTES, contents, modules_named, sources, text
+from gpuq.script.source import LARGEST_BYTES, contents, modules_named, python_path, sources, text
 from gpuq.script.survey import Survey, survey
 from gpuq.script.tunables import MOST, EffectiveSettings, ScriptSettings, effective_settings
 from gpuq.script.values import Values
@@ -76,7 +76,7 @@ def _read(
     around: Sequence[str],
 ) -> _Program:
     programs = (*files,) if script is None else (script, *files)
-    known, surveys, code, numbers = _surveys(programs, cwd)
+    known, surveys, code, numbers = _surveys(programs, cwd, python_path(env, cwd))
     words = given
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), given)
@@ -89,7 +89,7 @@ def _read(
         own = own_configs(surveys, programs[0], words, cwd, PathTexts(values, programs[0], words, env), env)
     of_models = configs_of_models(all_words, cwd)
     all_files = [*own.files, *of_models, *of_variables.values(), *named.values()]
-    read_files = [read(path) for path in with_parents(all_files)]
+    read_files = [read(path) for path in with_named(all_files, cwd)]
     # `_target_: nets.resnet.ResNet`: the module is as much of the program as those that it imports.
     words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
     modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
@@ -136,7 +136,8 @@ def _said_by(program: _Program, cwd: Path, env: Mapping[str, str], around: Seque
         **built,
         "settings": read_settings,
         "values": ours.values,
-        "given": sorted(ours.given),
+        # Factors of which nothing is kept have the room that is left.
+        "given": [*sorted(ours.given & ours.values.keys()), *sorted(ours.given - ours.values.keys())][:MOST],
     }
     return {name: value for name, value in found.items() if value} or None
 
@@ -169,9 +170,11 @@ def forget() -> None:
     _surveys.cache_clear()
 
 
-def program_files(programs: tuple[Path, ...], cwd: Path) -> Sequence[tuple[Path, bytes]]:
+def program_files(
+    programs: tuple[Path, ...], cwd: Path, env: Mapping[str, str] = MappingProxyType({})
+) -> Sequence[tuple[Path, bytes]]:
     """(path, content) of these files and of what they use, as `source.contents` has them. Never raises."""
-    return _surveys(programs, cwd).files
+    return _surveys(programs, cwd, python_path(env, cwd)).files
 
 
 class _Surveyed(NamedTuple):
@@ -187,8 +190,8 @@ class _Surveyed(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _surveys(programs: tuple[Path, ...], cwd: Path) -> _Surveyed:
-    files = list(contents(programs, cwd))
+def _surveys(programs: tuple[Path, ...], cwd: Path, folders: tuple[Path, ...] = ()) -> _Surveyed:
+    files = list(contents(programs, cwd, folders))
     try:
         found = sources(files, programs)
         surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}

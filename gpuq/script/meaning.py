@@ -155,7 +155,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
             (
                 _any(
                     "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|weight-decay|dropout|drop-?path",
-                    "droprate|p-?drop|smoothing|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm|lambda|lam",
+                    "droprate|p-?drop|smoothing|milestones|warmup|cooldown|patience|nesterov|anneal|regularization|max-norm|lambda|lam",
                     "grad-norm|jitter|verbose|verbosity|quiet|silent|progress|tqdm|rdzv|cudnn|deterministic|overwrite",
                     "force(?=$|-(?:re)?(?:download|build|run|start|train|load))",
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
@@ -282,6 +282,12 @@ _MEASURES = re.compile(
 )
 # Under these keys stand loggers, and what Hydra does with a run.
 _KEEPS_RECORDS = re.compile(r"(?:^|\.)(?:loggers?|logging|wandb|tensorboard|mlflow|neptune|comet)\.|^hydra(?:[./]|$)")
+# Factors that leave out what they are factors of where they are zero: a buffer of the optimiser, a mask, a loss with its network.
+_LEAVES_OUT = re.compile(
+    r"(?:^|-)(?:momentum|dropout|drop-?path|droprate|p-?drop|mixup|cutmix|noise|noise-std|lambda|lam|coeff?|coefficient"
+    r"|reg|regularization|kl|gamma|alpha|[a-z0-9]+-alpha|(?!lr|learning|ema)[a-z]+-gamma"
+    r"|(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight)(?:-|$)|(?:^|-)ema-(?:[a-z]+-)*decay$"
+)
 _SAVING, _WHICH = re.compile(_any(_SAVES)), re.compile(_ONE_OF_EQUALS)
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
 # All names of settings in use are shorter, and some patterns take long for a name of thousands of letters.
@@ -322,6 +328,11 @@ def meaning(name: str) -> Meaning:
     belongs = about not in (Meaning.HARMLESS, Meaning.OUTPUT, Meaning.LENGTH) or _WHICH.search(last)
     saves = belongs and any(_SAVING.search(plain(part)) for part in name.split(".")[:-1])
     return Meaning.SAVING if saves else about
+
+
+def leaves_out_at_zero(name: str) -> bool:
+    """Whether a setting of this plain name, which is harmless, switches something on that zero switches off."""
+    return bool(_LEAVES_OUT.search(plain(name)))
 
 
 def may_be_secret(name: str) -> bool:

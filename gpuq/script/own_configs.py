@@ -30,7 +30,11 @@ _READING = frozenset({
 _OF_VARIABLES = frozenset({"load_dotenv", "dotenv_values"})
 # fmt: on
 _READ_METHODS = frozenset({"read_text", "read_bytes", "open"})
-# Data and results have such names too.
+_WRITE_METHODS = frozenset({"write_text", "write_bytes"})
+_WRITING = frozenset(
+    {"dump", "safe_dump", "save", "to_json", "to_yaml", "to_json_file", "save_json", "save_yaml", "write_json"}
+)
+# Data and results are kept as JSON too.
 _IS_CONFIG = re.compile(
     r"conf|cfg|param|setting|option|hyper|arg|default|model|train|experiment|recipe|\.gin$", re.IGNORECASE
 )
@@ -91,18 +95,21 @@ def _opened(surveys: Sequence[Survey], texts: PathTexts) -> Iterator[str]:
         name = texts.of(node)
         if node is None or not _may_be_config(name) or RESULTS.search(texts.within(name)):
             continue
-        if call.last in _READING | _READ_METHODS and not _writes(call.node):
-            read += [name] if _IS_CONFIG.search(name) or _IS_CONFIG.search(ast.unparse(node)) else []
-        else:
+        # `wandb.save` takes a copy of a file.
+        if (call.last in _WRITING | _WRITE_METHODS and call.name != "wandb.save") or _writes(call.node):
             written.add(name)
+        elif call.last in _READING | _READ_METHODS:
+            is_data = name.endswith(".json") and not _IS_CONFIG.search(f"{name} {ast.unparse(node)}")
+            read += [] if is_data else [name]
     yield from (name for name in read if name not in written)
 
 
 def _path_in(call: Call) -> ast.expr | None:
-    """What a call reads or writes: its first argument, or the path whose method it is."""
-    if call.node.args and (call.last not in _READ_METHODS or not _is_mode(call.node.args[0])):
-        return call.node.args[0]
-    return call.node.func.value if isinstance(call.node.func, ast.Attribute) and call.last in _READ_METHODS else None
+    """What a call reads or writes: the path whose method it is, else its first argument."""
+    node, of_path = call.node, call.last in _READ_METHODS | _WRITE_METHODS and isinstance(call.node.func, ast.Attribute)
+    if of_path and (call.last in _WRITE_METHODS or not node.args or _is_mode(node.args[0])):
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    return node.args[0] if node.args else None
 
 
 def _is_mode(node: ast.expr) -> bool:

@@ -14,7 +14,8 @@ from gpuq.script.survey import Survey, dotted, keyword, text_of
 def positional_names(surveys: Sequence[Survey]) -> dict[int, str]:
     """Place, from 1 on -> name, of the first file that names any. Empty where subcommands take words of their own."""
     for one in surveys:
-        if any(call.last in ("add_subparsers", "add_parser") for call in one.calls):
+        commands = sum(call.last == "command" for call in one.calls)
+        if commands > 1 or any(call.last in ("add_subparsers", "add_parser", "group") for call in one.calls):
             return {}
         if found := {**dict(enumerate(_declared(one), 1)), **dict(_unpacked(one))}:
             return found

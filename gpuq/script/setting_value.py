@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuq.script.digests import short_digest
-from gpuq.script.meaning import RESULTS, Meaning, may_be_secret, meaning, names_file, names_size
+from gpuq.script.meaning import RESULTS, Meaning, leaves_out_at_zero, may_be_secret, meaning, names_file, names_size
 from gpuq.script.options import NUMBER
 
 Value = float | str
@@ -41,6 +41,7 @@ _RANGE = re.compile(r"(\d{1,9})(?:-|\.\.)(\d{1,9})")
 # Names of runs that may name a network, unless they begin as names of results do.
 _NAMES_RUN = re.compile(r"name|run|exp|experiment|tags?|(?:model|checkpoint|ckpt)-?dir")
 _COMMON_RUNS = re.compile(r"out|run|exp|result|log|save|test|train")
+_GPU = re.compile(r"(?:cuda-)?(?:gpu|device)(?:-?ids?)?")
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
 
 
@@ -84,9 +85,11 @@ def value(name: str, raw: Any) -> Value | None:
         return None
     if about is Meaning.HARMLESS and name in ("v", "q") and NUMBER.match(str(raw)) and abs(float(raw)) > _MOST_VERBOSE:
         return _number(float(raw))
+    if about is Meaning.HARMLESS and is_zero(raw) and leaves_out_at_zero(name):
+        return 0.0
     if about is Meaning.HARMLESS:
         # Which GPU it is does not matter, but none at all does.
-        return "cpu" if name == "device" and str(raw).lower() == "cpu" else None
+        return "cpu" if _GPU.fullmatch(name) and str(raw).lower() in ("cpu", "-1") else None
     if about is Meaning.OUTPUT and not (_OUT.fullmatch(name) and NUMBER.match(str(raw))):
         return _network_of_run(name, str(raw).strip().lower())
     if about is Meaning.RESUME:
@@ -110,6 +113,16 @@ def is_no_secret(about: Meaning, raw: Any) -> bool:
     """Whether this value of a setting whose words are those of secrets is a switch, or the number of a size: `--key-dim 64`."""
     is_number = isinstance(raw, int | float) or bool(NUMBER.match(str(raw)))
     return isinstance(raw, bool) or (about is not Meaning.PRIVATE and is_number)
+
+
+def hides_gpus(visible: str) -> bool:
+    """Whether no GPU is left by this value of `CUDA_VISIBLE_DEVICES`."""
+    return visible.strip() in ("", "-1", "NoDevFiles")
+
+
+def is_zero(raw: Any) -> bool:
+    """Whether this is the number zero; a switch is none."""
+    return not isinstance(raw, bool) and bool(NUMBER.match(str(raw))) and float(raw) == 0
 
 
 def _network_of_run(name: str, text: str) -> str | None:

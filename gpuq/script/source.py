@@ -10,7 +10,7 @@ import hashlib
 import re
 import stat
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +55,7 @@ _RUNS_SCRIPTS = re.compile(
 )
 _ADDS_FOLDER = re.compile(r"\bsys\.path\.(?:append|insert|extend)\((.*)")
 _MOST_CHOSEN = 64
+_OF_SYSTEM = re.compile(r"/(?:usr|opt|lib\w*)(?:/|$)")
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ def sources(read: Iterable[tuple[Path, bytes]], programs: Sequence[Path]) -> lis
     ]
 
 
-def contents(files: Iterable[Path], cwd: Path) -> Iterator[tuple[Path, bytes]]:
-    """(path, content) of these files, and of those beside them or in `cwd` that they import or name, directly or through others.
+def contents(files: Iterable[Path], cwd: Path, python_path: Sequence[Path] = ()) -> Iterator[tuple[Path, bytes]]:
+    """(path, content) of these files, and of those beside them, in the folders of `python_path` or in `cwd` that they import or
+    name, directly or through others.
 
     Of a notebook the code. Files that cannot be read, and more than some megabytes in all, are left out.
     """
@@ -105,7 +107,7 @@ def contents(files: Iterable[Path], cwd: Path) -> Iterator[tuple[Path, bytes]]:
             continue
         source = _decoded(content)
         roots += _added_folders(source, path.parent)
-        for used in finder.used(source, path, (path.parent, *roots, *_usual_folders(path, cwd))):
+        for used in finder.used(source, path, (path.parent, *roots, *python_path, *_usual_folders(path, cwd))):
             if used not in known and len(waiting) < _MOST_READ:
                 known.add(used)
                 waiting.append(used)
@@ -122,9 +124,21 @@ def _usual_folders(path: Path, cwd: Path) -> tuple[Path, ...]:
 
 
 def _added_folders(source: str, folder: Path) -> list[Path]:
-    """The folders of this source's own that it adds to those from which it imports."""
-    named = (name for line in _ADDS_FOLDER.findall(source) for name in _STRING.findall(line))
-    return [folder / name for name in named if not name.startswith("/")]
+    """The folders of this source's own that it adds to those from which it imports: `"lib"`, the `..` and `lib` that it joins, or
+    the `lib` of a folder above it (`Path(__file__).parents[1] / "lib"`)."""
+    found: list[Path] = []
+    for line in _ADDS_FOLDER.findall(source):
+        names = _STRING.findall(line)
+        paths = dict.fromkeys((*names, "/".join(names)))
+        found += [above / path for above in (folder, *folder.parents[:2]) for path in paths if not path.startswith("/")]
+        found += [Path(path) for path in paths if path.startswith("/") and not _OF_SYSTEM.match(path)]
+    return list(dict.fromkeys(found))
+
+
+def python_path(env: Mapping[str, str], cwd: Path) -> tuple[Path, ...]:
+    """The folders that `PYTHONPATH` names."""
+    named = (Path(name) for name in env.get("PYTHONPATH", "").split(":") if name)
+    return tuple(cwd / name for name in named)
 
 
 def text(path: Path, largest: int) -> bytes | None:

@@ -40,6 +40,8 @@ class Option:
     switch: bool = False
     listed: bool = False
     """Whether its values are listed."""
+    several: bool = False
+    """Whether it takes several words."""
 
 
 @dataclass
@@ -64,11 +66,15 @@ class Survey:
     definitions: set[str] = field(default_factory=set)
     """Names of classes, and of functions that are no methods."""
     parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Function -> the names of its positional parameters."""
+    """Function, or class -> the names of its parameters, or those of its `__init__`."""
     indices: set[str] = field(default_factory=set)
     """What stands in the brackets of `WIDTHS[args.idx]`, by the last part of its name."""
     compared: set[str] = field(default_factory=set)
     """What is compared with a constant, or looked up: `args.run == "fit"`, `NETS[args.run]`, `getattr(nets, run)`."""
+    compared_in: dict[str, set[str]] = field(default_factory=dict)
+    """The same of the parameters of functions, by function: what they stand for is said where it is called."""
+    loops: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
+    """(scopes, name) of the variables of loops and `lambda`, which are no settings: `for name, _ in net.named_parameters()`."""
 
 
 # Skipped: more than half of all nodes, with nothing of interest in them.
@@ -89,8 +95,31 @@ _LOOPS = {
     **dict.fromkeys(("step", "it", "iter", "iteration"), "num-steps"),
     **{name: f"{name}s" for name in ("seed", "episode", "fold", "trial")},
 }
+# These take the name of what they make or load: `create_model(args.name)`.
+_MAKERS = frozenset(
+    {
+        *(
+            "create_model",
+            "get_model",
+            "from_pretrained",
+            "from_preset",
+            "SentenceTransformer",
+            "YOLO",
+            "vision_learner",
+        ),
+        *("load_dataset", "import_module", "__import__", "run_module", "locate", "get_class"),
+    }
+)
+_TEXT_METHODS = frozenset(
+    {"lower", "upper", "casefold", "strip", "split", "rsplit", "replace", "removeprefix", "removesuffix"}
+)
+_BEGINS = frozenset({"startswith", "endswith"})
+# A part of a name that may choose: no sign, suffix or protocol.
+_TELLING = re.compile(r"(?!\.)(?!.*://).*[A-Za-z]{2}", re.DOTALL)
 # Of these each is as good as another: `folds[args.fold]`.
-_EQUALS = re.compile(r"fold|split|seed|device|gpu|cuda|part|shard|chunk|port|color|host|rank|result|metric|score")
+_EQUALS = re.compile(
+    r"fold|split|seed|device|gpu|cuda|part|shard|chunk|port|color|host|rank|result|metric|score|history|loss|record|stats"
+)
 
 
 @dataclass(frozen=True)
@@ -155,8 +184,12 @@ def names_in(node: ast.expr, aliases: dict[str, str]) -> Iterator[str]:
         yield text_of(node.slice) or ""
     elif isinstance(node, ast.Call) and dotted(node.func, aliases) in ("os.getenv", "os.environ.get") and node.args:
         yield text_of(node.args[0]) or ""
-    elif isinstance(node, ast.Call) and dotted(node.func, aliases) in ("int", "divmod"):
+    elif isinstance(node, ast.Call) and dotted(node.func, aliases) in ("int", "divmod", "str"):
         yield from (name for one in node.args for name in names_in(one, aliases))
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_METHODS:
+        yield from names_in(node.func.value, aliases)
+    elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):  # of a text that is split
+        yield from names_in(node.value, aliases)
     elif isinstance(node, ast.BinOp):
         yield from (name for one in (node.left, node.right) for name in names_in(one, aliases))
     elif isinstance(node, ast.IfExp):
@@ -207,35 +240,92 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
         found.named += [(name, value, place.guards) for name, value in keyed if name]
     elif isinstance(node, ast.Call):
         _note_call(found, node, place)
-    elif isinstance(node, ast.Subscript):
-        _note_subscript(found, node)
-    elif isinstance(node, ast.Compare | ast.Match):
-        _note_comparison(found, node)
-    elif isinstance(node, ast.For) and found.bases.keys().isdisjoint(place.scopes):
+    else:
+        _note_use(found, node, place)
+
+
+def _note_use(found: Survey, node: ast.AST, place: _Place) -> None:
+    """What a place makes of names: it compares them, looks something up by them, or lets them run through a loop."""
+    if isinstance(node, ast.Subscript):
+        _note_subscript(found, node, place)
+    elif isinstance(node, ast.Compare):
+        _note_comparison(found, node, place)
+    elif isinstance(node, ast.Match):
+        _note_decision(found, node.subject, place)
+    elif isinstance(node, ast.Lambda):
+        found.loops.update((place.scopes, one.arg) for one in node.args.args)
+    elif isinstance(node, ast.For | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        for loop in [node] if isinstance(node, ast.For) else node.generators:
+            found.loops.update((place.scopes, one.id) for one in ast.walk(loop.target) if isinstance(one, ast.Name))
         # In a class it may be a part of a network, which is unrolled.
-        _note_loop(found, node, place)
+        if isinstance(node, ast.For) and found.bases.keys().isdisjoint(place.scopes):
+            _note_loop(found, node, place)
 
 
-def _note_subscript(found: Survey, node: ast.Subscript) -> None:
+def _note_decision(found: Survey, node: ast.expr, place: _Place) -> None:
+    """The names in this expression decide what is done."""
+    function = next((one for one in reversed(place.scopes) if one != "__init__"), "")
+    parameters = found.parameters.get(function, ())
+    for name, is_alone in _settings_in(found, node, place):
+        of_function = is_alone and name in parameters
+        (found.compared_in.setdefault(function, set()) if of_function else found.compared).add(name)
+
+
+def _settings_in(found: Survey, node: ast.expr, place: _Place) -> Iterator[tuple[str, bool]]:
+    """(name, whether it stands alone and not as `args.name`) in an expression, without the variables of loops."""
+    attributes = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+    for name in names_in(node, found.aliases):
+        if name in attributes or (place.scopes, name) not in found.loops:
+            yield name, name not in attributes
+
+
+def _note_subscript(found: Survey, node: ast.Subscript, place: _Place) -> None:
     of, text = dotted(node.value, found.aliases), text_of(node.slice)
     if of == "os.environ" and text:
         found.variables.add(text)
     elif isinstance(node.ctx, ast.Load) and not _EQUALS.search(of.lower()):
-        found.indices.update(names_in(node.slice, found.aliases))
-        # A table that is written out, or is a constant of a module; results are collected in others.
-        if of.rpartition(".")[2].isupper() or isinstance(node.value, ast.Dict):
-            found.compared.update(names_in(node.slice, found.aliases))
+        found.indices.update(name for name, _ in _settings_in(found, node.slice, place))
+        if _offers(found, node.value):
+            _note_decision(found, node.slice, place)
 
 
-def _note_comparison(found: Survey, node: ast.Compare | ast.Match) -> None:
-    if isinstance(node, ast.Match):
-        found.compared.update(names_in(node.subject, found.aliases))
-        return
+def _offers(found: Survey, node: ast.expr) -> bool:
+    """Whether this is a table that is written out, read from a file or imported, or a constant of a module; results are collected
+    in others."""
+    if isinstance(node, ast.Dict | ast.Call):
+        return True
+    of = dotted(node, found.aliases).rpartition(".")[2]
+    made = [value for value, _ in found.values.get(of, ())]
+    return (
+        of.isupper()
+        or of == "__dict__"
+        or any(
+            (isinstance(one, ast.Dict) and one.keys) or (isinstance(one, ast.Call) and "load" in ast.unparse(one.func))
+            for one in made
+        )
+    )
+
+
+def _note_comparison(found: Survey, node: ast.Compare, place: _Place) -> None:
     sides = (node.left, *node.comparators)
-    values = [one.value for one in sides if isinstance(one, ast.Constant)]
-    if any(value not in _NOTHING for value in values) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
-        names = (name for one in sides for name in names_in(one, found.aliases))
-        found.compared.update(name for name in names if name != "__name__")
+    parts = [part for one in sides for part in (one.elts if isinstance(one, ast.Tuple | ast.List | ast.Set) else [one])]
+    values = [one.value for one in parts if isinstance(one, ast.Constant)]
+    if isinstance(node.ops[0], ast.In | ast.NotIn):
+        values = [value for value in values if isinstance(value, str) and _TELLING.match(value)]
+    elif not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        return
+    elif any(_runs_through(found, one, place) for one in sides):
+        # `if number != args.job: continue` takes one of several.
+        for one in (one for one in sides if not _runs_through(found, one, place)):
+            _note_decision(found, one, place)
+    if any(value not in _NOTHING for value in values) and "__name__" not in (getattr(one, "id", "") for one in sides):
+        for one in sides:
+            _note_decision(found, one, place)
+
+
+def _runs_through(found: Survey, node: ast.expr, place: _Place) -> bool:
+    """Whether an expression is of the variable of a loop."""
+    return any(isinstance(one, ast.Name) and (place.scopes, one.id) in found.loops for one in ast.walk(node))
 
 
 def _note_loop(found: Survey, node: ast.For, place: _Place) -> None:
@@ -266,9 +356,12 @@ def _note_function(found: Survey, node: ast.FunctionDef | ast.AsyncFunctionDef, 
     defaults = [None] * (len(arguments) - len(node.args.defaults)) + list(node.args.defaults)
     pairs = [(argument.arg, default) for argument, default in zip(arguments, defaults, strict=True)]
     pairs += [(one.arg, default) for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
+    names = tuple(one.arg for one in (*arguments, *node.args.kwonlyargs))
     if place.class_ is None:
         found.definitions.add(node.name)
-        found.parameters[node.name] = tuple(one.arg for one in arguments)
+        found.parameters[node.name] = names
+    elif node.name == "__init__":
+        found.parameters[place.class_] = names[1:]
     found.named += [(name, default, place.guards) for name, default in pairs if default is not None]
 
 
@@ -297,13 +390,29 @@ def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
     found.calls.append(call)
     if call.name in ("os.getenv", "os.environ.get") and (name := text_of(argument(node, 0, "key"))):
         found.variables.add(name)
-    if call.name == "getattr" and len(node.args) > 1:
-        found.compared.update(names_in(node.args[1], found.aliases))
+    if (chosen := _chosen_by(found, call)) is not None:
+        for part in chosen.values if isinstance(chosen, ast.JoinedStr) else [chosen]:
+            _note_decision(found, getattr(part, "value", part) if isinstance(part, ast.FormattedValue) else part, place)
     option = _option(call)
     if option is not None:
         found.options.append(option)
         return
     found.named += [(one.arg, one.value, place.guards) for one in node.keywords if one.arg]
+
+
+def _chosen_by(found: Survey, call: Call) -> ast.expr | None:
+    """By what this call chooses what is made, loaded or done: the name in `getattr(nets, name)` and `NETS.get(name)`."""
+    node, last = call.node, call.last
+    if call.name in ("getattr", "torch.hub.load"):
+        return node.args[1] if len(node.args) > 1 else None
+    if last in _MAKERS or call.name == "eval":
+        return node.args[0] if node.args else None
+    of = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if of is not None and last == "get" and node.args and not _EQUALS.search(call.name.lower()) and _offers(found, of):
+        return node.args[0]
+    if of is not None and last in _BEGINS and node.args and _TELLING.match(text_of(node.args[0]) or ""):
+        return of
+    return None
 
 
 def _option(call: Call) -> Option | None:
@@ -331,7 +440,9 @@ def _option(call: Call) -> Option | None:
         default = ast.Constant(text_of(action) == "store_false")
     of_type = keyword(node, "type")
     listed = keyword(node, "choices") is not None or getattr(getattr(of_type, "func", None), "attr", "") == "Choice"
-    return Option(tuple(names), default, switch, listed) if names else None
+    nargs = getattr(keyword(node, "nargs"), "value", None)
+    several = nargs in ("+", "*") or (isinstance(nargs, int) and nargs > 1)
+    return Option(tuple(names), default, switch, listed, several) if names else None
 
 
 def _takes_no_value(action: ast.expr | None) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
 from gpuq.script.declared import Declared
-from gpuq.script.meaning import Meaning, may_be_secret, meaning, plain
+from gpuq.script.meaning import Meaning, leaves_out_at_zero, may_be_secret, meaning, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
 from gpuq.script.setting_value import (
@@ -28,7 +28,9 @@ from gpuq.script.setting_value import (
     Value,
     count_of,
     digest,
+    hides_gpus,
     is_no_secret,
+    is_zero,
     kept,
     value,
 )
@@ -54,13 +56,14 @@ _SYSTEM = re.compile(
     r"|^(LOCAL_RANK|RANK|WORLD_SIZE)$"
     # Of a library what is about the machine; which backend it has and how much memory it takes is a setting.
     r"|^(KERAS|TF|JAX|XLA|PYTORCH|TORCH|HF|TRANSFORMERS)_\w*(HOME|CACHE|DIR|PATH|LOG|VERBOS|PROGRESS|DEBUG|OFFLINE|ENDPOINT|TELEMETRY"
-    r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS|PLATFORM)"
+    r"|TRANSFER|CLI_|NCCL|NUM_\w*THREADS|ARCH_LIST|EXTENSIONS)"
 )
 
 
 @dataclass
 class EffectiveSettings:
-    """Effective values by plain name; `given` names those that do not come from the script itself."""
+    """Effective values by plain name; `given` names those that do not come from the script itself, also factors of which only
+    zero is kept."""
 
     values: dict[str, Value] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
@@ -79,6 +82,9 @@ class EffectiveSettings:
             self._give(_ODD.sub("-", key)[-LONGEST_NAME:], raw)
 
     def _give(self, key: str, raw: Any) -> None:
+        if meaning(key) is Meaning.HARMLESS and leaves_out_at_zero(key) and not is_zero(raw):
+            self.values.pop(key, None)
+            self.given.add(key)
         for name, found in kept(key, raw):
             if name in self.values or len(self.values) < MOST - 1:
                 self.values[name] = found
@@ -90,7 +96,7 @@ class EffectiveSettings:
         """Set a default of the script, unless something else set that name; `instead` of another default of that name, and under
         its whole name if `whole`."""
         for key, found in kept(_dotted(name) if whole else _key(name), raw):
-            if key not in (self.given if instead else self.values):
+            if key not in self.given and (instead or key not in self.values):
                 self._default(key, found)
 
     def written(self, name: str, number: float) -> None:
@@ -138,10 +144,12 @@ def effective_settings(
     for variable, text in env.items():
         if (chosen := declared.chosen(variable, text)) is not None:
             found.give(*chosen)
+        elif variable == "CUDA_VISIBLE_DEVICES" and hides_gpus(text):
+            found.give("device", "cpu")
         elif not _SYSTEM.match(variable):
             found.give(variable, text)
     _take_words(found, words, declared, read, files)
-    if (count := _swept(words)) > 1:
+    if (count := runs_of_a_sweep(words)) > 1:
         found.give("multirun", count)
     several = _of_several((), declared, files)
     for name, raw in _defaults(surveys, script.values):
@@ -167,7 +175,11 @@ def _take_words(
     place = 0
     given: dict[str, list[str]] = {}
     looked_up = {variable for variable, _ in _looked_up(declared.surveys)}
-    named = list(_named(words, looked_up, declared.switches))
+    # Where the places of words have names, no word names the next one.
+    named = _joined(
+        pairs(words, declared.switches) if declared.positional else _named(words, looked_up, declared.switches),
+        declared,
+    )
     several = _of_several(
         [declared.name_of(option) for option, word in named if option and word is not None], declared, files
     )
@@ -189,6 +201,18 @@ def _take_words(
         # It may count them all, or the last one only.
         if len(texts) > 1 and value(_key(name), texts[-1]) is not None:
             found.give(f"{name}-repeated", f"{len(texts)}: {' '.join(texts)}")
+
+
+def _joined(named: Iterable[tuple[str | None, str | None]], declared: Declared) -> list[tuple[str | None, str | None]]:
+    """Of an option that takes several words all of them, `64,128` of `--layers 64 128`."""
+    found: list[tuple[str | None, str | None]] = []
+    for name, word in named:
+        before, words = found[-1] if found else (None, None)
+        if name is None and before is not None and words is not None and declared.name_of(before) in declared.several:
+            found[-1] = before, f"{words},{word}"
+        else:
+            found.append((name, word))
+    return found
 
 
 def _of_several(names: Iterable[str], declared: Declared, files: Sequence[ConfigFile]) -> set[str]:
@@ -260,7 +284,7 @@ def _says_what_to_do(text: str) -> bool:
     return not (NUMBER.match(text) or PATH_LIKE.search(text) or PER_RUN.search(text))
 
 
-def _swept(words: Sequence[str]) -> int:
+def runs_of_a_sweep(words: Sequence[str]) -> int:
     """How many runs Hydra makes one after the other: `--multirun lr=0.1,0.01 seed=1,2,3` makes six."""
     if {"-m", "--multirun"}.isdisjoint(words):
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,42 @@ def test_the_hash_covers_the_first_16_mib(tmp_path: Path) -> None:
     assert sha256(tmp_path, "python", "large.py") == hashlib.sha256(bytes(capture.HASHED_BYTES)).hexdigest()
     assert sha256(tmp_path, "python", "gone.py") is None
     assert sha256(tmp_path, "make", "all") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "env"),
+    [
+        (("python", "train.py"), {"PYTHONPATH": "lib:/elsewhere"}),
+        (("env", "PYTHONPATH=lib", "python", "train.py"), {}),
+        (("bash", "-c", "export PYTHONPATH=$PWD/lib:$PYTHONPATH && python train.py"), {}),
+    ],
+)
+def test_modules_of_the_folders_on_pythonpath_count(
+    tmp_path: Path, words: tuple[str, ...], env: dict[str, str]
+) -> None:
+    (tmp_path / "train.py").write_text("import torch, net\n")
+    (tmp_path / "lib").mkdir()
+
+    def seen(width: int) -> tuple[object, ...]:
+        (tmp_path / "lib" / "net.py").write_text(f"net = Linear({width}, 8)\n")
+        capture.forget()
+        command = capture.Command(words, tmp_path / "train.py")
+        return capture.work_sha256(command, tmp_path, env), capture.hints(command, tmp_path, env)
+
+    small, large = seen(8), seen(8192)
+    assert seen(8) == small
+    assert small[0] != large[0]
+    assert small[1] != large[1]
+
+
+@pytest.mark.parametrize("environ", [{}, {"PYTHONPATH": "code/lib"}])
+def test_a_module_is_found_in_src_and_on_pythonpath(tmp_path: Path, environ: dict[str, str]) -> None:
+    module = tmp_path / ("code/lib" if environ else "src") / "pkg" / "train.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("import torch\n")
+    words = (sys.executable, "-m", "pkg.train", "--width", "64")
+    found = capture.command(words, verbatim=True, python=None, environ={**os.environ, **environ}, cwd=tmp_path)
+    assert found.script == module
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gpuq.learn.statistics import (
     SAME_KIND_MEMORY,
     binomial_tail,
+    bound_of_modes,
     conformal_rank,
     order_statistic,
     sign_flip_p_value,
@@ -63,6 +64,15 @@ def test_bounds_of_stationary_work_fail_about_as_often_as_promised(runs: int):
     assert failed / trials <= 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5
     if runs >= 19:
         assert failed / trials > 0.02, "far too wide"
+
+
+@pytest.mark.parametrize("place", [0, 17, 63])
+def test_a_rare_need_that_is_far_higher_is_bounded_too(place: int):
+    values = [2.0 + 0.01 * (number % 5) for number in range(64)]
+    assert bound_of_modes(values, 0.95, SAME_KIND_MEMORY) == upper_bound(values, 0.95, SAME_KIND_MEMORY)
+    values[place] = 10.0
+    assert upper_bound(values, 0.95, SAME_KIND_MEMORY) < 3
+    assert bound_of_modes(values, 0.95, SAME_KIND_MEMORY) == upper_bound([10.0], 0.95, SAME_KIND_MEMORY) > 10
 
 
 def test_order_statistic_returns_a_measured_value():

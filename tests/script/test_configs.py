@@ -9,7 +9,7 @@ import pytest
 
 from gpuq.learn.features.setting_effects import changes, is_choice
 from gpuq.learn.history.job_features import JobFeatures
-from gpuq.script.configs import MOST_FILES, named_files, read, with_parents
+from gpuq.script.configs import MOST_FILES, named_files, read, with_named
 from gpuq.script.hints import hints
 
 
@@ -82,8 +82,47 @@ def test_a_file_counts_with_those_that_it_is_based_on(tmp_path: Path):
     found = values(tmp_path, files, "c/c.py")["values"]
     assert (found["hidden"], found["width"]) == (64, 16)
     (tmp_path / "loop.yaml").write_text("_base_: loop.yaml\n")
-    assert with_parents([tmp_path / "loop.yaml"]) == [tmp_path / "loop.yaml"]
-    assert len(with_parents(tmp_path / f"{n}.yaml" for n in range(99))) == MOST_FILES
+    assert with_named([tmp_path / "loop.yaml"], tmp_path) == [tmp_path / "loop.yaml"]
+    assert len(with_named((tmp_path / f"{n}.yaml" for n in range(99)), tmp_path)) == MOST_FILES
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ("model_config: net.yaml\n", "c/net.yaml"),
+        ("include: net.yaml\n", "c/net.yaml"),
+        ("train:\n  deepspeed: ds/z3.json\n", "ds/z3.json"),
+        ("parts:\n  - net.yaml\n", "c/net.yaml"),
+    ],
+)
+def test_a_file_counts_with_those_that_it_names_wherever_they_are(tmp_path: Path, config: str, named: str):
+    found = []
+    for hidden, seed in ((64, 1), (64, 2), (4096, 1)):
+        files = {"c/c.yaml": f"lr: 0.1\n{config}", named: f'{{"hidden": {hidden}, "seed": {seed}}}'}
+        files[named] = files[named] if named.endswith(".json") else f"hidden: {hidden}\nseed: {seed}\n"
+        found.append(values(tmp_path, files, "c/c.yaml")["values"])
+    assert found[0] == found[1]
+    assert (found[0]["hidden"], found[2]["hidden"]) == (64, 4096)
+
+
+def test_results_that_a_file_names_and_large_data_do_not_count(tmp_path: Path):
+    config = "metrics: m.json\noutput_file: o.json\nbest: out/b.json\ndata: d.json\n"
+    before = values(
+        tmp_path, {"c.yaml": config, **dict.fromkeys(("m.json", "o.json", "out/b.json"), '{"hidden": 1}')}, "c.yaml"
+    )
+    files = {
+        **dict.fromkeys(("m.json", "o.json", "out/b.json"), '{"hidden": 2}'),
+        "d.json": f'{{"rows": "{"x" * 70_000}"}}',
+    }
+    assert values(tmp_path, files, "c.yaml") == before
+
+
+def test_of_a_python_file_with_an_argument_both_count(tmp_path: Path):
+    """As `ml_collections` takes it."""
+    words = "--config=c.py:large --config.model.width=64"
+    large = values(tmp_path, {"c.py": "width = 64\n"}, *words.split())["values"]
+    assert large != values(tmp_path, {}, *words.replace("large", "small").split())["values"]
+    assert large != values(tmp_path, {"c.py": "width = 64\ndepth = 9\n"}, *words.split())["values"]
 
 
 def test_hydra_takes_its_configuration_from_the_folder_that_the_command_names(tmp_path: Path):

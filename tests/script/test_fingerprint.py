@@ -51,6 +51,9 @@ def code(folder: Path, files: dict[str, str], *programs: str) -> str | None:
         ("logging.info('loss %s', fit(64))", "logging.info('loss %s', fit(8192))"),
         ("self.log('loss', self.net(randn(64, 8)))", "self.log('loss', self.net(randn(6400, 8)))"),
         ("wandb.agent(wandb.sweep({'cells': [1]}), fit)", "wandb.agent(wandb.sweep({'cells': [64]}), fit)"),
+        ("if a:\n  wandb.init(config={'cells': [1]})", "if a:\n  wandb.init(config={'cells': [64]})"),
+        ("if f(64): print(1)", "if f(8192): print(1)"),
+        ("if n > 1: print(n)\nelse: fit(64)", "if n > 1: print(n)\nelse: fit(8192)"),
         ("wandb.init(config={'cells': [1]})", "wandb.init(config={'cells': [64]})"),
         ("a(hidden=8)\nb(hidden=16)", "a(hidden=8)\nb(hidden=1600)"),
     ],
@@ -76,6 +79,7 @@ def test_an_edit_that_may_change_what_is_needed_makes_another_program(tmp_path: 
         ),
         ("torch.save(m.state_dict(), 'a.pt')\nplt.title('a')", "torch.save(m.state_dict(), 'b.pt')\nplt.title('b')"),
         ("x = 1", "import time\nstart = time.time()\nassert len(y) > 0\nx = 1"),
+        ("if i % 100 == 0:\n  print(x)\n  torch.save(m, 'a')", "if i % 10 == 0 and i > 0:\n  print(i)"),
         ("x = 1", "import os, time\nfrom pathlib import Path\nx = 1"),
         ("import numpy\nimport json", "import json\nimport numpy"),
         ("o = Adam(p, lr=1e-3, betas=(0.9, 0.99))", "o = Adam(p, lr=3e-4, betas=(0.9, 0.95))"),
@@ -100,6 +104,19 @@ def test_an_edit_that_changes_nothing_or_is_compared_by_its_number_leaves_the_pr
     tmp_path: Path, before: str, after: str
 ):
     assert code(tmp_path, {"t.py": TORCH + before}) == code(tmp_path, {"t.py": TORCH + after})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("run_name = 'a'\nnet = NETS[run_name]", "run_name = 'b'\nnet = NETS[run_name]"),
+        ("run = 'a'\nwidth = 64 if run == 'a' else 1024", "run = 'b'\nwidth = 64 if run == 'a' else 1024"),
+        ("idx = 0\nwidth = WIDTHS[idx]", "idx = 5\nwidth = WIDTHS[idx]"),
+        ("seed = 1\nwidth = rng(seed).choice([64, 1024])", "seed = 2\nwidth = rng(seed).choice([64, 1024])"),
+    ],
+)
+def test_an_edit_of_what_decides_the_network_counts_whatever_it_is_called(tmp_path: Path, before: str, after: str):
+    assert code(tmp_path, {"t.py": TORCH + before}) != code(tmp_path, {"t.py": TORCH + after})
 
 
 def test_a_constant_of_a_module_far_away_counts(tmp_path: Path):
@@ -131,6 +148,8 @@ NET = "from torch import nn\nnet = nn.Linear({}, 8)\n"
         ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["%run b.py\n"]}]})}),
         ("b.py", {"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["!python -m b"]}]})}),
         ("lib/b.py", {"a.py": "import sys\nsys.path.insert(0, 'lib')\nimport b\n"}),
+        ("lib/b.py", {"x/a.py": "sys.path.append(os.path.join(os.path.dirname(__file__), '..', 'lib'))\nimport b\n"}),
+        ("lib/b.py", {"x/a.py": "ROOT = Path(__file__).parents[1]\nsys.path.insert(0, str(ROOT / 'lib'))\nimport b\n"}),
     ],
 )  # fmt: skip
 def test_a_file_that_is_used_by_its_name_counts(tmp_path: Path, module: str, files: dict[str, str]):

@@ -35,6 +35,7 @@ HYDRA = '@hydra.main(config_path="conf", config_name="config", version_base=None
             "",
         ),
         ('with (Path("cfg") / "m.yaml").open("r") as f: pass', "cfg/m.yaml", ""),
+        ('c = OmegaConf.merge(OmegaConf.load("base.yaml"), OmegaConf.from_cli())', "base.yaml", ""),
         ('CONFIG = "hp.yaml"\nc = yaml.safe_load(open(CONFIG))', "hp.yaml", ""),
         (
             'here = os.path.dirname(os.path.abspath(__file__))\nload(os.path.join(here, "cfg", "m.yaml"))',
@@ -69,10 +70,27 @@ def test_where_the_name_is_not_known_all_files_of_the_folder_count(tmp_path: Pat
     assert before != values(tmp_path, {"configs/b.yaml": "width: 4096\n"}, [], {})
 
 
-def test_a_file_that_the_script_writes_is_no_configuration(tmp_path: Path):
-    source = 'state = json.load(open(os.path.join("train", "state.json")))\njson.dump(state, open("train/state.json", "w"))\n'
+@pytest.mark.parametrize(
+    "writes",
+    [
+        "json.dump(state, open('train/state.json', 'w'))",
+        "Path('train/state.json').write_text(json.dumps(state))",
+        "state.to_json('train/state.json')",
+    ],
+)
+def test_a_file_that_the_script_writes_is_no_configuration(tmp_path: Path, writes: str):
+    source = f'state = json.load(open(os.path.join("train", "state.json")))\n{writes}\n'
     before = values(tmp_path, {"t.py": HERE + source, "train/state.json": '{"width": 1}'}, [], {})
     assert before == values(tmp_path, {"train/state.json": '{"width": 2}'}, [], {})
+
+
+@pytest.mark.parametrize(
+    "use", ["os.path.exists('c.yaml')", "shutil.copy('c.yaml', out)", "wandb.save('c.yaml')", "print('c.yaml')"]
+)
+def test_a_configuration_that_is_copied_or_looked_for_counts(tmp_path: Path, use: str):
+    source = f"c = yaml.safe_load(open('c.yaml'))\n{use}\n"
+    before = values(tmp_path, {"t.py": HERE + source, "c.yaml": "width: 64"}, [], {})
+    assert before != values(tmp_path, {"c.yaml": "width: 4096"}, [], {})
 
 
 @pytest.mark.parametrize(

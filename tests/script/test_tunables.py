@@ -513,6 +513,24 @@ def test_an_option_whose_values_are_listed_chooses_whatever_it_is_called(tmp_pat
     [
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nwidth = WIDTHS[a.idx]", True),
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nwidth = WIDTHS[a.idx // 3 % 4]", True),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nwidth = 64 * 2 ** a.idx", True),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nnet = Net(depth=a.idx + 1)", True),
+        (
+            "p.add_argument('--idx', type=int)\na = p.parse_args()\nrandom.seed(a.idx)\nwidth = random.choice([64, 4096])",
+            True,
+        ),
+        (
+            "p.add_argument('--idx', type=int)\na = p.parse_args()\nr = rng(a.idx)\nc = {'layers': int(r.integers(1, 32))}",
+            True,
+        ),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\ni, j = divmod(a.idx, 3)\nwidth = WIDTHS[i]", True),
+        (
+            "p.add_argument('--idx', type=int)\na = p.parse_args()\nfor i, w in enumerate(NETS):\n  if i != a.idx: continue",
+            True,
+        ),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nbatch = rng(a.idx).choice(1000, size=64)", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nlr = random.choice([0.1, 0.01])", False),
+        ("p.add_argument('--idx', type=int)\na = p.parse_args()\nseed = 100 + a.idx", False),
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nseed = SEEDS[a.idx]", False),
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nfolds[a.idx] = 1", False),
         ("p.add_argument('--idx', type=int)\na = p.parse_args()\nprint(a.idx)", False),
@@ -531,7 +549,28 @@ def test_a_number_by_which_the_script_chooses_from_a_list_counts(tmp_path: Path,
         ("net = getattr(nets, a.run)()", True),
         ("net = {'first': 64, 'second': 1024}[a.run]", True),
         ("net = NETS[a.run]", True),
+        ("nets = {'first': 64, 'second': 1024}\nnet = nets.get(a.run, 8)", True),
+        ("net = yaml.safe_load(open('nets.yaml'))[a.run]", True),
+        ("net = models.__dict__[a.run]()", True),
+        ("width = 1024 if 'wide' in a.run else 64", True),
+        ("if a.run.lower().startswith('wide'): wide()", True),
+        ("if a.run in ('first', 'third'): small()", True),
+        ("net = timm.create_model(a.run)", True),
+        ("net = build(backbone=a.run)", True),
+        ("config = importlib.import_module(f'configs.{a.run}').config", True),
+        ("def net(which):\n  if which == 'first': return small()\nnet(a.run)", True),
+        ("def net(which):\n  return NETS[which]\ndef fit(run):\n  return net(which=run)\nfit(a.run)", True),
+        ("class Net:\n  def __init__(self, which):\n    self.width = WIDTHS[which]\nNet(a.run)", True),
+        ("def main(run):\n  if run == 'first': small()\nfire.Fire(main)", True),
+        ("net = next(one for one in NETS if one['name'] == a.run)", True),
+        ("for one in NETS:\n  if one.name != a.run: continue\n  fit(one)", True),
+        ("net = eval(a.run)()", True),
         ("if a.run == '': a.run = now()", False),
+        ("for run, weights in net.named_parameters():\n  if 'bias' in run: freeze(weights)", False),
+        ("slow = [NETS[run] for run in NETS]", False),
+        ("slow = filter(lambda run: 'bias' in run, NETS)", False),
+        ("def decays(run): return 'bias' not in run\nall(decays(name) for name in NETS)", False),
+        ("if a.run.endswith('.json') or 's3://' in a.run: upload(a.run)", False),
         ("results[a.run] = fit()\nprint(results[a.run])", False),
         ("if __name__ == '__main__': fit(a.run)", False),
     ],
@@ -581,6 +620,38 @@ def test_a_short_option_that_is_no_place_or_verbosity_counts(tmp_path: Path, sou
     assert not differ(tmp_path, PARSER, "-o out/a -v 1", "-o out/b -v 2")
 
 
+@pytest.mark.parametrize("nargs", ["'+'", "'*'", "2"])
+def test_an_option_that_takes_several_words_has_them_all(tmp_path: Path, nargs: str):
+    source = PARSER + "".join(f"p.add_argument('--{name}', nargs={nargs})\n" for name in ("layers", "milestones"))
+    assert differ(tmp_path, source, "--layers 64 64", "--layers 64 4096")
+    assert read(tmp_path, source, "--layers", "64", "64") == {"widths": 64.0, "widths-layers": 2.0}
+    assert not differ(tmp_path, source, "--layers 64 64 --milestones 30 60", "--layers 64 64 --milestones 10 90")
+
+
+@pytest.mark.parametrize("words", ["--device cpu", "--gpu -1", "--gpu_ids -1", "--device -1"])
+def test_a_run_on_no_gpu_is_other_work(tmp_path: Path, words: str):
+    assert differ(tmp_path, PARSER, words, "")
+    assert differ(tmp_path, PARSER, words, f"{words.split(maxsplit=1)[0]} 0")
+    assert not differ(tmp_path, PARSER, "--gpu 0", "--gpu 1")
+
+
+@pytest.mark.parametrize(
+    "hidden", [{"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "-1"}, {"JAX_PLATFORMS": "cpu"}]
+)
+def test_variables_that_hide_all_gpus_make_other_work(hidden: dict[str, str]):
+    assert effective_settings((), hidden).values != effective_settings((), {"CUDA_VISIBLE_DEVICES": "3"}).values == {}
+
+
+def test_a_word_that_has_a_name_by_its_place_names_no_other(tmp_path: Path):
+    source = "import sys\nname, seed, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
+    assert read(tmp_path, source, "a", "1", "64") == read(tmp_path, source, "b", "2", "64") == {"width": 64.0}
+
+
+def test_words_behind_a_command_have_no_names_of_its_own_words(tmp_path: Path):
+    source = "@click.group()\ndef cli(): pass\n@cli.command()\n@click.argument('seed')\ndef fit(seed): pass\n"
+    assert read(tmp_path, source, "fit", "64") == {"fit": 64.0}
+
+
 def test_variables_that_only_begin_as_those_of_ranks_are_settings():
     assert effective_settings((), {"RANK_DIM": "64", "RANK": "3", "LOCAL_RANK": "1"}).values == {"rank-dim": 64.0}
 
@@ -605,6 +676,14 @@ def test_settings_that_end_in_one_word_are_all_compared(one: str, other: str):
     first, second = (effective_settings(words.split(), {}).values for words in (one, other))
     assert first != second
     assert first == effective_settings((*one.split(), "--lr", "1"), {}).values
+
+
+def test_factors_without_a_value_take_no_room_of_settings(tmp_path: Path):
+    (tmp_path / "train.py").write_text("import torch\n")
+    factors, sizes = ([f"--w{number}-{name}=2" for number in range(80)] for name in ("dropout", "dim"))
+    found = msgspec.convert(hints(tmp_path / "train.py", [*factors, *sizes], tmp_path), Hints)
+    assert len(found.given) == 64
+    assert set(found.given) >= found.values.keys() - {"program-code"}
 
 
 def test_two_options_that_a_script_declares_are_two_settings(tmp_path: Path):

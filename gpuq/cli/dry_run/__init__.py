@@ -23,6 +23,7 @@ import msgspec
 
 from gpuq.errors import BadInput
 from gpuq.script.program import Program, ProgramKind, program
+from gpuq.script.tunables import runs_of_a_sweep
 
 _MAIN = Path(__file__).with_name("traced") / "main.py"
 LIMIT_S = 300
@@ -61,6 +62,8 @@ def dry_run(
     """Run the command so. Raises BadInput if it is no Python script, or its first steps do not show the memory of a GPU."""
     started = program(command, str(folder))
     python, target = _interpreter(started, command)
+    if (runs := runs_of_a_sweep(started.arguments)) > 1:
+        raise _unclear(f"it makes {runs} runs, one after the other (--multirun), of which each may need another amount")
     cwd = Path(started.cwd or folder)  # only a container has none, and those are refused
     asked = {"kind": started.kind, "target": target, "memory_bytes": memory_bytes, "limit_s": limit_s}
 

@@ -249,11 +249,10 @@ class ScriptRuns:
             # Setting -> (change, value measured there) of the runs that differ from this one in that setting only.
             lone: dict[str, list[tuple[SettingChange, float]]] = {}
             for row, (its, _) in zip(self._rows, rows, strict=True):
-                between = [
-                    one
-                    for one in changes(row.known, self._rows[place].known)
-                    if has_effect(one, what) and self._level_share(one) is None
-                ]
+                differing = changes(row.known, self._rows[place].known)
+                between = [one for one in differing if has_effect(one, what) and self._level_share(one) is None]
+                # Of what is assumed to have none, only a run that differs in nothing else shows one.
+                between = between or differing[: len(differing) == 1]
                 if its is not None and len(between) == 1:
                     lone.setdefault(between[0].name, []).append((between[0], its))
             self._seen[what, place] = lone

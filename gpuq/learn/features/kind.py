@@ -207,11 +207,16 @@ class _SweptArguments:
         command = tuple(filled(word, values) for word in submission.command)
         hints = submission.hints
         if hints is not None and hints.values:
-            found = effective_settings(command[self._first_argument :], {}).values
-            swept = {name: value for name, value in found.items() if self._settings.get(name) != value}
+            ours = effective_settings(command[self._first_argument :], {})
+            swept = {name: value for name, value in ours.values.items() if self._settings.get(name) != value}
             swept |= self._chosen(place)
-            given = tuple(dict.fromkeys((*hints.given, *swept)))
-            hints = structs.replace(hints, values={**hints.values, **swept}, given=given)
+            # The first task may have zero for what this one has a factor for.
+            read = {
+                name: value for name, value in hints.values.items() if name not in ours.given or name in ours.values
+            }
+            hints = structs.replace(
+                hints, values={**read, **swept}, given=tuple(dict.fromkeys((*hints.given, *ours.given, *swept)))
+            )
         return structs.replace(submission, array=None, command=command, env=self._env(place), hints=hints)
 
     def telling(self, place: int) -> Hashable:

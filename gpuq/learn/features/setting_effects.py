@@ -9,6 +9,7 @@ its `SettingEffect`:
 - sizes of patches, strides, parts into which a model is split: a smaller one may need more, up to the third power;
 - epochs and steps of the run: memory hardly, time in proportion;
 - logarithms of sizes, depths of trees: one more doubles at most;
+- factors such as a dropout or the weight of a loss: nothing, but anything where it was zero before;
 - precision, optimiser: half to double; what saves memory by design: anything, once it is left out;
 - another model, data set or configuration: anything; so does a setting of any other name, until runs have shown what it does.
 """
@@ -152,14 +153,8 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
         return FactorRange(min(0.0, math.log(ratio)), math.log(ratio) / 2, max(0.0, math.log(ratio)))
     if about in (Meaning.RESUME, Meaning.STOPPING):
         return FactorRange() if what == "memory" else _ANY_FACTOR
-    # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
-    if about is Meaning.STORE:
-        return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in _OFF else _ANY_FACTOR
-    # Without recomputation all activations are kept, which may be any number of times what is kept with it.
-    if about is Meaning.SAVING:
-        is_switched_on = change.old in _OFF and change.new not in _OFF and not _DISABLES.search(change.name)
-        memory = FactorRange(-ANYTHING, 0.0, 0.0) if is_switched_on else _ANY_FACTOR
-        return _HALF_OR_DOUBLE if what == "time" else memory
+    if (switched := _of_switch(about, change, what)) is not None:
+        return switched
     numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
     # Nothing says what another value of an unknown setting does: whether `--tuner full` is the same as `lora`, or `--reduction 1`
     # less than 8. One run alone measures it, where a wrong bound is paid with jobs that run out of memory.
@@ -187,6 +182,24 @@ def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     return _of_copies(change) if about is Meaning.COPIES else UNKNOWN_TIME
 
 
+def _of_switch(about: Meaning, change: SettingChange, what: str) -> FactorRange | None:
+    """Of what adds or saves any amount of memory; None for a setting of another meaning."""
+    # Of a factor only zero is kept, which leaves out what it is a factor of. Against none at all, as of a device.
+    if about is Meaning.HARMLESS and what == "time":
+        return UNKNOWN_TIME if 0.0 in (change.old, change.new) else _ANY_FACTOR
+    if about is Meaning.HARMLESS:
+        return FactorRange(-ANYTHING, 0.0, 0.0) if change.new == 0 else _ANY_FACTOR
+    # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
+    if about is Meaning.STORE:
+        return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in _OFF else _ANY_FACTOR
+    # Without recomputation all activations are kept, which may be any number of times what is kept with it.
+    if about is Meaning.SAVING:
+        is_switched_on = change.old in _OFF and change.new not in _OFF and not _DISABLES.search(change.name)
+        memory = FactorRange(-ANYTHING, 0.0, 0.0) if is_switched_on else _ANY_FACTOR
+        return _HALF_OR_DOUBLE if what == "time" else memory
+    return None
+
+
 def _of_copies(change: SettingChange) -> FactorRange:
     """Of another precision or optimiser: half or double, or what their bits say."""
     old, new = str(change.old or ""), str(change.new or "")
@@ -211,13 +224,19 @@ def projected(change: SettingChange, seen: SettingChange, share: float, noise: f
 
     Two measured values of a number determine one power law for each exponent in the assumed range. The extrapolation with the
     highest exponent bounds all others. For the same change, the measured effect itself. None where the other change was too
-    small to tell, and for another word: `bf16` shows nothing of `fp32`.
+    small to tell, and for another word: `bf16` shows nothing of `fp32`. That memory does not grow with the length of a run is
+    assumed, and shows no more.
     """
+    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
+    if meaning(change.name) is Meaning.LENGTH and what == "memory":
+        if seen.ratio is None or (share if seen.ratio > 1 else -share) <= noise:
+            return None
+        # Something is kept of each step, so it may go on in proportion.
+        power = FactorRange(power.least, 1.0, 1.0)
     if change == seen:
         return FactorRange(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise)))
     if change.ratio is None or seen.ratio is None or abs(math.log(seen.ratio)) < _SAME_NUMBER:
         return None
-    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
     ways = [
         (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
         for exponent in (

@@ -35,6 +35,9 @@ _LEAST_SLOWDOWN = 0.5
 _MOST_SLOWDOWN = 100.0
 # The meter is read once a second: what it misses at both ends of an attempt is then less than a tenth.
 _LEAST_METERED_S = 20.0
+# So long must the memory of a running job have been level to count (`learning.level_after_s`). One that was ended sooner may have
+# come to no validation, and its next attempt is not ended there.
+_LEAST_ENDED_S = 600.0
 
 Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
 
@@ -43,8 +46,9 @@ Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
 class Outcome:
     """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
 
-    `whole`: the peaks are those of the whole job, since it completed or made measured progress. Otherwise they are lower
-    bounds. `slowdowns` holds (partner's kind, value, low, high). `sharing` is "mps", "time-slicing" or None for unknown.
+    `whole`: the peaks are those of the whole job, since it completed, or made measured progress for ten minutes or until its time
+    limit. Otherwise they are lower bounds. `slowdowns` holds (partner's kind, value, low, high). `sharing` is "mps",
+    "time-slicing" or None for unknown.
     """
 
     kind: str
@@ -230,7 +234,8 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         utilization_at_most=utilization if utilization_is_bound else None,
         disturbed=disturbed,
     )
-    return replace(found, whole=completed or (progressed and not found.outgrew_device))
+    lasting = attempt.ending == Ending.TIMED_OUT or (lasted is not None and lasted >= _LEAST_ENDED_S)
+    return replace(found, whole=completed or (progressed and lasting and not found.outgrew_device))
 
 
 def impossible(actual: AttemptOutcome) -> str | None:

@@ -37,6 +37,7 @@ from gpuq.learn.statistics import (
     RUNNING_MEMORY,
     SAME_KIND_MEMORY,
     Prior,
+    bound_of_modes,
     order_statistic,
     predictive_bound,
     upper_bound,
@@ -345,7 +346,7 @@ class Predictor:
         if memory:
             # Attempts that go on may all grow in the same later phase, so several are no better evidence than one.
             prior, basis = (RUNNING_MEMORY, [max(memory)]) if running else (self._prior, memory)
-            most = upper_bound(basis, self._learning.quantile, prior) * self._model.calibration.own(len(basis))
+            most = bound_of_modes(basis, self._learning.quantile, prior) * self._model.calibration.own(len(basis))
             point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), most, runs, self._learning.quantile)
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(

@@ -63,6 +63,11 @@ def test_the_interpreter_and_its_script_are_found_behind_launchers(
     assert dry_run(command.split(), tmp_path, os.environ, GIB).framework == started
 
 
+def test_a_sweep_of_several_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="makes 4 runs"):
+        dry_run(["python3", "train.py", "-m", "model.width=64,4096", "lr=1,2"], tmp_path, os.environ, GIB)
+
+
 def test_a_script_that_does_not_train_is_refused_with_its_last_words(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise OSError('no driver here')")
     (tmp_path / "train.py").write_text("")

@@ -224,6 +224,14 @@ def test_measured_effect_is_extrapolated_with_the_highest_power():
         assert truth(width) * 0.75 < memory(runs, hidden=width)[1] < 2 * truth(width)
 
 
+def test_memory_that_grew_with_the_length_of_a_run_goes_on_in_proportion():
+    """As of a list of losses that keep their graphs."""
+    leaking = [ran(2.0 + 0.2 * epochs, epochs=epochs) for epochs in (1.0, 2.0, 10.0)]
+    assert 12 <= memory(leaking, epochs=50.0)[1] < 16
+    level = [ran(2.0 + 0.001 * epochs, epochs=epochs) for epochs in (1.0, 2.0, 10.0)]
+    assert memory(level, epochs=50.0)[1] < 3
+
+
 def test_duration_grows_with_epochs_except_for_the_start_up():
     (one,) = [ran(1.0, 130.0, first_step_s=30.0, epochs=1.0)]
     half, most = seconds(compared([one], epochs=14.0).seconds)

@@ -477,6 +477,13 @@ def test_tasks_that_take_other_places_of_a_list_are_other_work(
     assert (third.signature == second.signature) is bool(params)
 
 
+def test_a_task_with_a_factor_is_other_work_than_one_whose_factor_is_zero():
+    hints = Hints(framework="pytorch", values={"dropout": 0.0, "hidden": 64.0}, given=("dropout",))
+    first, second, third = tasks_of(array_of("--dropout", "{p}", tasks="0-2", hints=hints, p=("0", "0.1", "0.2")))
+    assert (first.features["values"], second.features["values"]) == ({"dropout": 0.0, "hidden": 64.0}, {"hidden": 64.0})
+    assert first.signature != second.signature == third.signature
+
+
 def test_a_place_in_a_list_that_is_the_same_for_all_tasks_makes_no_variants():
     hints = Hints(framework="pytorch", values={"choice-of-idx": "no-0"}, given=("choice-of-idx",))
     assert array_of("--idx", "0", "--seed", "{task}", tasks="0-2", hints=hints).variants == ()

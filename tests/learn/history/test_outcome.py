@@ -99,7 +99,7 @@ def test_foreign_load_keeps_memory_bounds_utilisation_and_marks_duration():
     assert (outcome.peak_utilization_pct, outcome.utilization_at_most) == (None, 53.0)
     assert (outcome.alone_rate, outcome.slowdowns, outcome.power_w) == (None, (), None)
     assert (outcome.peak_memory_bytes, outcome.duration_s, outcome.disturbed) == (10**9, 60.0, True)
-    killed = outcome_from_rows(*rows(spoiled, ending="killed", exit_code=137), {})
+    killed = outcome_from_rows(*rows(spoiled, ending="killed", exit_code=137, ended_at=700.0), {})
     assert killed is not None
     assert killed.whole, "it made progress, though at a rate that does not count"
 
@@ -140,16 +140,20 @@ def test_device_type_falls_back_to_the_device_table():
     ("changes", "actual", "whole", "duration"),
     [
         ({"exit_code": 1}, {"alone_rate": None, "shared_rate": None}, False, None),
-        ({"ending": "stopped", "exit_code": 143}, {}, True, None),
+        ({"ending": "stopped", "exit_code": 143, "ended_at": 700.0}, {}, True, None),
+        ({"ending": "stopped", "exit_code": 143}, {}, False, None),
+        ({"exit_code": 1}, {}, False, None),
+        ({"exit_code": 1, "ended_at": 700.0}, {}, True, None),
+        ({"ending": "timed out", "exit_code": 124}, {}, True, None),
         ({"ending": "out of memory", "exit_code": 1}, {}, False, None),
-        ({"ending": "host out of memory", "exit_code": 1}, {}, True, None),
+        ({"ending": "host out of memory", "exit_code": 1, "ended_at": 700.0}, {}, True, None),
         ({"ending": "host out of memory", "exit_code": 1}, {"device_type": "cpu-2"}, False, None),
-        ({"ending": "killed", "exit_code": 137}, {}, True, None),
+        ({"ending": "killed", "exit_code": 137, "ended_at": 700.0}, {}, True, None),
         ({"ending": "timed out", "exit_code": 124}, {"alone_rate": None, "shared_rate": None}, False, None),
         ({"ended_at": 1.0}, {}, True, None),
     ],
 )
-def test_unfinished_attempt_is_whole_only_with_measured_progress(
+def test_unfinished_attempt_is_whole_only_with_measured_progress_for_a_while(
     changes: dict[str, Any], actual: dict[str, Any], whole: bool, duration: float | None
 ):
     outcome = outcome_from_rows(*rows(actual, **changes), {})

@@ -151,6 +151,53 @@ def test_an_allocator_that_saves_memory_keeps_the_bound_where_it_is_switched_on(
     assert 0.4 < (nano.asked(env=saves).upper_memory_bytes or 0) / GIB < 0.6
 
 
+FACTORS = """import argparse, torch
+p = argparse.ArgumentParser()
+p.add_argument("--momentum", type=float, default=0.0)
+p.add_argument("--lambda-gp", type=float, default=0)
+p.add_argument("--dropout", type=float, default=0.1)
+p.add_argument("--ema-decay", type=float, default=0.0)
+p.add_argument("--lr", type=float, default=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("without", "with_it"),
+    [
+        ("", "--momentum 0.9"),
+        ("--momentum 0", "--momentum=0.9"),
+        ("", "--lambda-gp 10"),
+        ("--dropout 0.0", ""),
+        ("--dropout 0", "--dropout 0.2"),
+        ("--ema-decay 0", "--ema-decay 0.999"),
+        ("--adv_weight 0 --aux-weight 1", "--adv_weight 0.5 --aux-weight 2"),
+    ],
+)
+def test_a_factor_that_was_zero_may_switch_on_what_needs_memory(tmp_path: Path, without: str, with_it: str):
+    nano = Nano(tmp_path, FACTORS)
+    nano.ran(*without.split())
+    asked = nano.asked(*with_it.split())
+    assert (asked.upper_memory_bytes, asked.duration_p50_s) == (None, 100)
+    other = Nano(tmp_path, FACTORS)
+    other.ran(*with_it.split())
+    assert (other.asked(*without.split()).upper_memory_bytes or 0) < 0.5 * GIB, "without it there is less"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("--momentum 0.9", "--momentum 0.8"), ("", "--dropout 0.3"), ("", "--lambda-gp 0"),
+        ("--lr 0 --weight-decay 0", "--lr 0.1 --weight-decay 0.1"),
+        ("--warmup 0 --fold 0 --gpu 0 --verbose 0", "--warmup 9 --fold 1 --gpu 1 --verbose 1"),
+        ("--label-smoothing 0 --local-rank 0", "--label-smoothing 0.1 --local-rank 1"),
+    ],
+)  # fmt: skip
+def test_other_factors_and_numbers_leave_the_work_the_same(tmp_path: Path, one: str, other: str):
+    nano = Nano(tmp_path, FACTORS)
+    nano.ran(*one.split())
+    assert nano.asked(*other.split()).evidence == "own history, 1 run"
+
+
 def test_duration_grows_with_steps(tmp_path: Path):
     nano = Nano(tmp_path)
     nano.ran("--max_iters=100", seconds=100.0)

@@ -83,6 +83,12 @@ def test_more_runs_narrow_the_bound():
     assert abs((many.upper_memory_bytes or 0) - 6 * GIB) < abs((few.upper_memory_bytes or 0) - 6 * GIB)
 
 
+def test_one_of_many_runs_that_needed_far_more_is_covered():
+    most = runs(RESNET, 60)
+    (large,) = runs(RESNET, 1, peak_memory_bytes=30 * GIB, attempt=(99, 1))
+    assert 30 * GIB < (forecast(predictor(*most, large), RESNET).upper_memory_bytes or 0) < 37 * GIB
+
+
 def test_a_changed_script_widens_the_bound():
     of = predictor(*runs(RESNET, 30))
     same, changed = forecast(of, RESNET), forecast(of, replace(RESNET, script_sha256="b" * 64))

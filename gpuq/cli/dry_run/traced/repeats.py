@@ -11,9 +11,11 @@ import ast
 import linecache
 import os
 import re
+import sys
 import sysconfig
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from types import CodeType, FrameType
+from typing import Any
 
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
@@ -23,6 +25,17 @@ _DISPLAYS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # These run in frames of their own, but for lists, sets and dictionaries from Python 3.12 on.
 _OF_DISPLAYS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# Of `match`, from Python 3.10 on. It has no place of its own, its statements have.
+_CASE = getattr(ast, "match_case", ())
+_COUNTING = frozenset({"range", "trange", "count", "enumerate"})
+# What calls a function that it is given several times: `map`, and searches of Optuna, hyperopt, W&B, scikit-optimize and joblib.
+_REPEATING = frozenset(
+    {
+        *("map", "starmap", "imap", "imap_unordered", "Parallel", "optimize", "fmin", "agent", "minimize"),
+        *("gp_minimize", "forest_minimize", "dummy_minimize"),
+    }
+)
 
 
 class Origins:
@@ -32,10 +45,11 @@ class Origins:
         self._not_of_script = (*_INSTALLED, own_folder + os.sep)
         self._called: dict[tuple[int, CodeType], set[str]] = {}
         self._trees: dict[str, ast.Module | None] = {}
+        self._classes: set[str] = set()
 
     def note(self, frame: FrameType | None, classes: Collection[str]) -> None:
         """An optimizer is being made in this frame; `classes` are the names of all optimizers."""
-        wanted = set(classes)
+        wanted = self._classes = set(classes)
         for one in self._of_script(frame):
             statements = list(_statements(self._body(one), one.f_lineno))
             called = {_name(call) for statement in statements for call in _calls(statement)}
@@ -46,20 +60,53 @@ class Origins:
 
     def again(self, frame: FrameType | None) -> str | None:
         """The place in the script that will make an optimizer again, as `train.py:7`; None where none is seen."""
+        inner = None
         for one in self._of_script(frame):
             names = self._called.get((id(one), one.f_code), set())
-            for call in _to_come(self._body(one), one.f_lineno):
-                if _name(call) in names:
+            body = self._body(one)
+            for call in _to_come(body, one.f_lineno):
+                if _name(call) in names or self._makes(call, one.f_code.co_filename, one.f_globals):
                     return _place(one, call)
+            called = [call for statement in _statements(body, one.f_lineno) for call in _calls(statement)]
+            # What is called here by its name is called once.
+            if inner is not None and inner not in map(_name, called):
+                for call in (call for call in called if _name(call) in _REPEATING):
+                    return _place(one, call)
+            inner = one.f_code.co_name
         return None
 
+    def _makes(self, call: ast.Call, file: str, names: Mapping[str, Any]) -> bool:
+        """Whether this call is of a function or class of the script that makes an optimizer, also through others."""
+        waiting, seen = [(call, file, names)], set()
+        while waiting:
+            call, file, names = waiting.pop()
+            name = call.func.id if isinstance(call.func, ast.Name) else ""
+            of = getattr(names.get(name), "__module__", None)
+            if of != names.get("__name__") and of in sys.modules:  # it is imported
+                file, names = getattr(sys.modules[of], "__file__", None) or "", vars(sys.modules[of])
+            if not name or (file, name) in seen or file.startswith(self._not_of_script):
+                continue
+            seen.add((file, name))
+            for one in ast.walk(self._tree(file) or ast.Module([], [])):
+                if isinstance(one, _DEFINITIONS) and one.name == name:
+                    calls = [part for part in ast.walk(one) if isinstance(part, ast.Call)]
+                    if not self._classes.isdisjoint(map(_name, calls)):
+                        return True
+                    waiting += [(inside, file, names) for inside in calls]
+        return False
+
     def grows(self, frame: FrameType | None) -> str | None:
-        """What later steps are larger by: the variable of a loop over sizes around them, `for size in 32, 64`, and its place."""
+        """What later steps are larger by, and its place: the variable of a loop over sizes around them, `for size in 32, 64`, or
+        a size that follows the number of the round, `length = 64 * (1 + epoch)`, or what is frozen until some round."""
         for one in self._of_script(frame):
             for loop in _loops_around(self._body(one), one.f_lineno):
                 names = (part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name))
                 if size := next(filter(_SIZES.search, names), None):
                     return f"{size} at {_place(one, loop)}"
+                for branch in _thawing(loop):
+                    return f"what is unfrozen at {_place(one, branch)}"
+                for size, assigned in _following(loop):
+                    return f"{size} at {_place(one, assigned)}"
         return None
 
     def _of_script(self, frame: FrameType | None) -> Iterator[FrameType]:
@@ -72,19 +119,21 @@ class Origins:
 
     def _body(self, frame: FrameType) -> ast.AST | None:
         """The function, or the module, that this frame runs; None where its source is not known."""
-        name = frame.f_code.co_filename
-        if name not in self._trees:
-            try:
-                self._trees[name] = ast.parse("".join(linecache.getlines(name)))
-            except (SyntaxError, ValueError):
-                self._trees[name] = None
-        tree, line = self._trees[name], frame.f_code.co_firstlineno
+        tree, line = self._tree(frame.f_code.co_filename), frame.f_code.co_firstlineno
         if tree is None or frame.f_code.co_name == "<module>":
             return tree
         # A function's code begins at its first decorator.
         found = (one for one in ast.walk(tree) if getattr(one, "name", "<lambda>") == frame.f_code.co_name)
         functions = [one for one in found if isinstance(one, _SCOPES)]
         return next((one for one in functions if _begins(one) <= line <= one.lineno), None)
+
+    def _tree(self, file: str) -> ast.Module | None:
+        if file not in self._trees:
+            try:
+                self._trees[file] = ast.parse("".join(linecache.getlines(file)))
+            except (SyntaxError, ValueError):
+                self._trees[file] = None
+        return self._trees[file]
 
 
 def _place(frame: FrameType, node: ast.expr | ast.stmt) -> str:
@@ -97,7 +146,11 @@ def _begins(function: ast.AST) -> int:
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     """What is within, less the bodies of functions in it, which run at another time."""
-    yield from (one for one in ast.iter_child_nodes(node) if not isinstance(one, _SCOPES))
+    for one in ast.iter_child_nodes(node):
+        if isinstance(one, _CASE):
+            yield from _children(one)
+        elif not isinstance(one, _SCOPES):
+            yield one
 
 
 def _spans(node: ast.AST, line: int) -> bool:
@@ -111,6 +164,43 @@ def _loops_around(node: ast.AST | None, line: int) -> Iterator[ast.For | ast.Asy
             if isinstance(one, (ast.For, ast.AsyncFor)):
                 yield one
             yield from _loops_around(one, line)
+
+
+def _thawing(loop: ast.For | ast.AsyncFor) -> Iterator[ast.stmt]:
+    """The statements of this loop that let more be trained from some round on: `if epoch == 3: weight.requires_grad = True`."""
+    rounds = {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+    for branch in (part for statement in loop.body for part in ast.walk(statement) if isinstance(part, ast.If)):
+        parts = list(ast.walk(branch.test))
+        # Every second step, as of a GAN, is among those that were seen.
+        is_late = any(isinstance(part, ast.Name) and part.id in rounds for part in parts)
+        if is_late and not any(isinstance(part, ast.Mod) for part in parts):
+            yield from (
+                one for one in ast.walk(ast.Module(branch.body, [])) if isinstance(one, ast.stmt) and _thaws(one)
+            )
+
+
+def _thaws(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        is_true = isinstance(statement.value, ast.Constant) and statement.value.value is True
+        return is_true and any(getattr(one, "attr", "") == "requires_grad" for one in statement.targets)
+    call = _outermost(statement)
+    if call is None or any(isinstance(one, ast.Constant) and one.value is False for one in call.args):
+        return False
+    return _name(call) == "requires_grad_" or _name(call).startswith("unfreeze")
+
+
+def _following(loop: ast.For | ast.AsyncFor) -> Iterator[tuple[str, ast.Assign]]:
+    """(name, assignment) of the sizes that are computed from the number of the round alone. `len(batch)` is none of these."""
+    counts = any(_name(call) in _COUNTING for call in _calls(loop.iter))
+    rounds = {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)} if counts else set()
+    for one in (part for statement in loop.body for part in ast.walk(statement)):
+        if not isinstance(one, ast.Assign) or not isinstance(one.targets[0], ast.Name):
+            continue
+        parts = list(ast.walk(one.value))
+        of_rounds = any(isinstance(part, ast.Name) and part.id in rounds for part in parts)
+        computed = all(not isinstance(part, (ast.Subscript, ast.Attribute)) for part in parts)
+        if of_rounds and computed and _SIZES.search(one.targets[0].id):
+            yield one.targets[0].id, one
 
 
 def _statements(body: ast.AST | None, line: int) -> Iterator[ast.AST]:
@@ -153,6 +243,9 @@ def _to_come(node: ast.AST | None, line: int) -> Iterator[ast.Call]:
     others = getattr(node, "handlers", ())
     if isinstance(node, ast.If) and not _spans(node.test, line):
         others = node.orelse
+    cases = [case.body for case in getattr(node, "cases", ())]
+    if any(_spans(one, line) for body in cases for one in body):
+        others = [one for body in cases for one in body if not any(_spans(part, line) for part in body)]
     for one in _children(node):
         if _spans(one, line):
             yield from _to_come(one, line)

@@ -190,9 +190,10 @@ def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], who
         else:
             if enough:
                 if place := origins.again(sys._getframe(1)):
-                    report({"refused": f"it makes another optimizer later, at {place}, maybe for a larger model"})
+                    another = "maybe for a larger model, or one that keeps more"
+                    report({"refused": f"it makes another optimizer later, at {place}: {another}"})
                 if size := origins.grows(sys._getframe(1)):
-                    report({"refused": f"later steps may be larger, by the loop over {size}"})
+                    report({"refused": f"later steps may be larger, by {size}"})
                 of_training.update(seen())
                 epoch.cut()
 
