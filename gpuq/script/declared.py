@@ -147,18 +147,12 @@ def _sizes(surveys: Sequence[Survey]) -> Iterator[tuple[Survey, ast.expr]]:
 
 def _is_drawn(value: ast.expr) -> bool:
     """Whether a size is drawn from whole numbers that are written out: `random.choice([64, 512])`, `rng.integers(1, 32)`."""
-    return any(
-        isinstance(call, ast.Call)
-        and getattr(call.func, "attr", getattr(call.func, "id", "")) in _DRAWS
-        and bool(
-            numbers := [
-                one for part in call.args for one in (part.elts if isinstance(part, ast.List | ast.Tuple) else [part])
-            ]
-        )
-        and len(numbers) > 1
-        and all(isinstance(one, ast.Constant) and isinstance(one.value, int) for one in numbers)
-        for call in ast.walk(value)
-    )
+    calls = [one for one in ast.walk(value) if isinstance(one, ast.Call)]
+    for call in (one for one in calls if getattr(one.func, "attr", getattr(one.func, "id", "")) in _DRAWS):
+        parts = [one for part in call.args for one in (part.elts if isinstance(part, ast.List | ast.Tuple) else [part])]
+        if len(parts) > 1 and all(isinstance(one, ast.Constant) and isinstance(one.value, int) for one in parts):
+            return True
+    return False
 
 
 def _indexing(surveys: Sequence[Survey]) -> Iterator[str]:
