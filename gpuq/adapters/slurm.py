@@ -25,7 +25,8 @@ _NOT_HERE = re.compile(r"SBATCH_(ARRAY_INX|CLUSTERS|WAIT|GRES|GPUS\w*)|(SQUEUE|S
 # What sbatch says when the controller is away, in words that have not changed since 2010.
 _AWAY = re.compile(
     r"Unable to contact slurm controller|Connection (refused|timed out|reset)|Socket timed out|Communication connection failure"
-    r"|Zero Bytes were transmitted|Transport endpoint is not connected|standby mode|temporarily unable|Could not establish",
+    r"|Zero Bytes were transmitted|Transport endpoint is not connected|standby mode|temporarily unable|Could not establish"
+    r"|munge|Protocol authentication error",
     re.IGNORECASE,
 )
 # Refusals whose fix is another than other options for sbatch: what Slurm says in any version, and the fix.
@@ -124,8 +125,9 @@ def _not_ended() -> Iterator[SlurmJob]:
             yield SlurmJob(int(number), state, reason, folder)
 
 
+# Not COMPLETING: until then processes of the job may run, for as long as the site's KillWait.
 _ENDED = {
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
     "REVOKED", "SPECIAL_EXIT", "TIMEOUT",
 }  # fmt: skip
 

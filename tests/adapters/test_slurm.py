@@ -113,6 +113,14 @@ def test_a_controller_that_is_away_is_no_refusal(commands: Path) -> None:
         slurm.jobs({1})
 
 
+def test_a_login_node_whose_munge_is_away_is_no_refusal(commands: Path) -> None:
+    failed = 'Munge encode failed: Failed to access "/run/munge/munge.socket.2": No such file or directory'
+    said = f"sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: {failed}\n"
+    prints(commands, "sbatch", err=said, code=1)
+    with pytest.raises(Unreachable, match="Munge encode failed"):
+        slurm.submit("#!/bin/sh\n", [])
+
+
 def test_a_job_is_found_by_its_folder_and_other_lines_are_passed_over(commands: Path) -> None:
     lines = [
         "CLUSTER: gpu",
@@ -141,6 +149,7 @@ def test_jobs_that_have_ended_and_those_of_others_are_left_out(commands: Path) -
     assert slurm.jobs({1, 2, 3, 6}) == {
         1: SlurmJob(1, "RUNNING", "None"),
         2: SlurmJob(2, "PENDING", "Resources"),
+        6: SlurmJob(6, "COMPLETING", "None"),  # its processes may run yet
     }
 
 
