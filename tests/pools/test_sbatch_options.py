@@ -43,6 +43,10 @@ def test_other_options_are_left_to_slurm() -> None:
             "--nodes=1",
             "--nodelist=n[1-3]",
             "--comment=a b",
+            "--comment",
+            "-abc",
+            "-J",
+            "--array",
             "--time=1:00:00",
         ]
     )
