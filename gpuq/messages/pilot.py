@@ -48,7 +48,7 @@ class PilotProblem(msgspec.Struct, frozen=True):
 
 class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """`order.json`: as which host it joins, and when it ends. `secret` works once; the file is its owner's only. `version` is
-    that of the gpuq that wrote it, `at` when (Unix seconds)."""
+    that of the gpuq that wrote it."""
 
     main: str
     fingerprint: str
@@ -57,7 +57,6 @@ class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float
     gpus: int
     version: str
-    at: float
     lasts_s: float | None = None
     """How long it may run, where the node cannot ask for that; None with Slurm."""
     whole_node: bool = False

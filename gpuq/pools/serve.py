@@ -287,7 +287,6 @@ class Pools:
                 idle_s=one.idle_s + _WITHOUT_US_S,
                 gpus=gpus,
                 version=__version__,
-                at=self.clock(),
                 lasts_s=None if one.pod is None else one.time_limit_s,
                 whole_node=takes_whole_node(one.sbatch),
                 settings=dict(self.settings),

@@ -23,7 +23,7 @@ def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(
     )
     settings = load({"GPUQ_HOME": str(here), "GPUQ_LEARNING_LEVEL_AFTER_S": "10"})
     order = PilotOrder(
-        main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, whole_node=True, version="1", at=0.0,
+        main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, whole_node=True, version="1",
         settings=settings_for(settings),
     )  # fmt: skip
     sent = msgspec.json.decode(msgspec.json.encode(order), type=PilotOrder)
