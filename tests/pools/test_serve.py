@@ -145,8 +145,9 @@ class Site:
         pool.add(self.home, Pool(name="slurm", most=3))
         self.restart()
 
-    def restart(self) -> None:
-        self.pools = Pools(self.home, self.api, self.slurm, lambda: self.now)  # type: ignore[arg-type]
+    def restart(self, **others: Any) -> None:
+        """Start the process again, with `others` of its settings."""
+        self.pools = Pools(self.home, self.api, self.slurm, lambda: self.now, **others)  # type: ignore[arg-type]
 
     def look(self, after_s: float = 60.0) -> None:
         self.now += after_s
@@ -293,7 +294,7 @@ def test_a_pilot_that_slurm_ended_is_asked_for_its_last_ends_before_its_jobs_cou
 
 
 def test_a_pilot_is_ordered_to_have_the_settings_of_this_gpuq(site: Site) -> None:
-    site.pools.settings = {"learning": {"level_after_s": 10.0}}
+    site.restart(settings={"learning": {"level_after_s": 10.0}})
     order = json.loads((site.home.pilots / site.requested() / "order.json").read_bytes())
     assert order["settings"] == {"learning": {"level_after_s": 10.0}}
 
@@ -450,7 +451,7 @@ def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: 
     def place(where: Any) -> FakePods:
         return places.setdefault(tuple(where), FakePods())
 
-    site.pools.pods = place
+    site.restart(pods=place)
     site.api.waiting = 2
     site.look()
     (there,) = places.values()
@@ -474,7 +475,7 @@ def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: 
 def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) -> None:
     """Its pool was removed, so its pilots are to be ended, which cannot be done; and one of Slurm's has ended meanwhile."""
     pods = FakePods()
-    site.pools.pods = lambda _: pods
+    site.restart(pods=lambda _: pods)
     pool.remove(site.home, "slurm")
     pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
     site.api.waiting = 1
@@ -495,7 +496,7 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) 
 
 def test_a_pod_that_runs_and_does_not_join_is_called_a_pod(site: Site) -> None:
     pods = FakePods()
-    site.pools.pods = lambda _: pods
+    site.restart(pods=lambda _: pods)
     pool.remove(site.home, "slurm")
     pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
     site.api.waiting = 1

@@ -9,7 +9,8 @@ from gpuq_workers.pilot import settings_of
 
 from gpuq.messages.pilot import PilotOrder
 from gpuq.pools.pool import Pool
-from gpuq.pools.request import options, settings_for
+from gpuq.pools.requests import settings_for
+from gpuq.pools.slurm_job import options
 from gpuq.settings import load
 
 
