@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 
 from gpuq import format as fmt
 from gpuq.cli import console
@@ -126,23 +127,29 @@ def _read(home: Home) -> list[Record]:
     """The pools, each with its pilots. Raises BadSettings."""
     try:
         pools: list[Record] = json.loads(home.pools_file.read_bytes())
-        pilots = [json.loads(file.read_bytes()) for file in sorted(home.pilots.glob("*/pilot.json"))]
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
         raise BadSettings(
             f"the pools in {home.root} cannot be read: {error}.", fix="Look at its pools.json."
         ) from error
-    found = []
-    for pool in pools:
-        problem = home.pilots / f"{pool['name']}.problem"
-        found.append(
-            {
-                **pool,
-                "pilots": [pilot for pilot in pilots if pilot["pool"] == pool["name"]],
-                "problem": json.loads(problem.read_bytes()) if problem.exists() else None,
-            }
-        )
+    pilots = [pilot for file in sorted(home.pilots.glob("*/pilot.json")) if (pilot := _json(file)) is not None]
+    return [
+        {
+            **pool,
+            "pilots": [pilot for pilot in pilots if pilot["pool"] == pool["name"]],
+            "problem": _json(home.pilots / f"{pool['name']}.problem"),
+        }
+        for pool in pools
+    ]
+
+
+def _json(file: Path) -> Record | None:
+    """What is in a file; None if it was removed meanwhile, as that of a pilot which has ended is, or cannot be read."""
+    try:
+        found: Record = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
     return found
 
 
