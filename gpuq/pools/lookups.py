@@ -179,7 +179,12 @@ class Lookups:
         elif fix is None:
             fix = "The nodes have to see gpuq's home and this gpuq: keep both in a folder that they share."
         problem = f"{kind(pilot)} {pilot.slurm_job} ended before it joined ({how}). {said}"
-        self._problems.note(pilot.pool, problem, fix)
+        self._problems.failed(pilot.pool, problem, fix)
+
+
+def _waits_again(pilot: Pilot, job: SlurmJob) -> bool:
+    """Whether Slurm has ended a pilot and put it back into its queue: for a job of a higher priority, or by the site's hand."""
+    return pilot.joined_at is not None and job.state in {"PENDING", "REQUEUED", "REQUEUE_HOLD"}
 
 
 def _asked_every_s(pilot: Pilot, now: float) -> float:

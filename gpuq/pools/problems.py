@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from gpuq.messages.pilot import PilotProblem
 from gpuq.pools.pilots import PilotFolders
 
 log = logging.getLogger("gpuq.pools")
 
-_WAIT_AFTER_FAILURE_S = 60.0
+_WAIT_AFTER_FAILURE_S, _LONGEST_WAIT_S = 60.0, 1800.0
 
 
 class Problems:
@@ -19,6 +19,7 @@ class Problems:
     def __init__(self, folders: PilotFolders, clock: Callable[[], float]) -> None:
         self._folders, self._clock = folders, clock
         self._quiet_until: dict[str, float] = {}
+        self._failures: dict[str, int] = {}
 
     def is_quiet(self, name: str) -> bool:
         """Whether this pool requests no pilot for now."""
@@ -29,7 +30,24 @@ class Problems:
         self._quiet_until[name] = self._clock() + seconds
 
     def note(self, name: str, problem: str, fix: str) -> None:
-        """Say why a pool gets no pilot, and request none for a minute."""
-        self.quiet(name, _WAIT_AFTER_FAILURE_S)
+        """Say why a pool gets no pilot."""
         self._folders.note(name, PilotProblem(self._clock(), problem, fix))
         log.warning("pool %s: %s %s", name, problem, fix)
+
+    def failed(self, name: str, problem: str, fix: str) -> None:
+        """Say why a request led to no pilot. The next one is made in a minute, and after each that fails too in twice the time:
+        the answer is seldom another one, and a whole site shares the controller."""
+        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        self.quiet(name, min(_WAIT_AFTER_FAILURE_S * 2 ** (failures - 1), _LONGEST_WAIT_S))
+        self.note(name, problem, fix)
+
+    def solved(self, name: str) -> None:
+        """The pool has got a pilot."""
+        self._failures.pop(name, None)
+        self._folders.note(name, None)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all pools but these: one that is added again begins again."""
+        for known in (self._quiet_until, self._failures):
+            for name in known.keys() - names:
+                del known[name]

@@ -90,6 +90,7 @@ class Pools:
         if self.clock() > self._tidied_at + _TIDY_EVERY_S:
             self._tidied_at = self.clock()
             self._folders.remove_logs(self.clock() - self.keep_s)
+        self._problems.keep(set(pools))
         if not pools and not pilots:
             return
         hosts = {host["name"]: host for host in self.client.get("/api/v1/hosts")}
@@ -126,7 +127,7 @@ class Pools:
                 self._requests.request(one, size if one.gpus else 0)
             except GpuqError as error:
                 # Slurm's answer will be the same in three seconds.
-                self._problems.note(one.name, error.message, error.fix)
+                self._problems.failed(one.name, error.message, error.fix)
                 break
         return decided.left
 
@@ -147,7 +148,7 @@ class Pools:
             idle_since=None if host["jobs"] else self._idle_since(pilot, host),
         )
         if pilot.joined_at is None:
-            self._folders.note(pilot.pool, None)
+            self._problems.solved(pilot.pool)
             # Options of the user may have brought it other GPUs than were asked for.
             gpus = (host["devices"] or pilot.gpus) if pilot.gpus else 0
             # Slurm had started it before it was taken back.

@@ -322,6 +322,34 @@ def test_a_refusal_of_slurm_is_not_repeated_for_a_minute(site: Site) -> None:
     assert site.slurm.submitted == 1
 
 
+def test_a_refusal_that_stays_is_repeated_ever_less_often_and_at_once_in_a_pool_that_is_added_again(site: Site) -> None:
+    site.api.waiting, site.slurm.refuses = 1, "Invalid account"
+    for _ in range(8 * 1200):
+        site.look(after_s=3)
+    assert len(site.api.invited) < 30, "in eight hours"
+    site.slurm.refuses = None
+    pool.remove(site.home, "slurm")
+    site.look(after_s=3)
+    pool.add(site.home, Pool(name="slurm", most=3))
+    site.look(after_s=3)
+    assert site.slurm.submitted == 1
+
+
+def test_after_a_pilot_that_joined_the_first_failure_counts_as_the_first(site: Site) -> None:
+    site.api.waiting, site.slurm.refuses = 1, "Invalid account"
+    site.stay(900)
+    site.slurm.refuses = None
+    site.stay(1000)
+    (name,) = site.pilots
+    site.api.join(name, 7)
+    site.look()
+    site.api.waiting, site.slurm.refuses = 1, "Invalid account"
+    site.look()
+    site.slurm.refuses = None
+    site.look()
+    assert site.slurm.submitted == 2
+
+
 def test_an_account_without_hours_is_said_in_slurms_word_with_the_fix_until_the_pilot_starts(site: Site) -> None:
     site.api.waiting = 1
     site.slurm.reason = "AssocGrpGRESMinutes"
