@@ -123,9 +123,10 @@ class Lookups:
         if seen.started_at is not None and now >= seen.started_at + _JOINS_WITHIN_S and not pilot.ended_by_us:
             said, fix = self._folders.said(pilot.name)
             problem = f"{kind(pilot)} {job.id} has run for {now - seen.started_at:.0f} s, did not join, and is cancelled. {said}"
-            at = self._folders.invited_to(pilot.name)
-            self._problems.note(
-                pilot.pool, problem, fix or f"The nodes have to see gpuq's home, and to reach this host at {at}."
+            order = self._folders.ordered(pilot.name)
+            at = f" at {order.main}" if order is not None else ""
+            self._problems.failed(
+                pilot.pool, problem, fix or f"The nodes have to see gpuq's home, and to reach this host{at}."
             )
             self._grantors.end([seen])
 

@@ -55,10 +55,10 @@ class PilotFolders:
         """Replace what a pilot is to do."""
         write_private(self._home.pilots / order.host / "order.json", msgspec.json.encode(order))
 
-    def invited_to(self, name: str) -> str | None:
-        """Where the pilot is to join; None if its order cannot be read."""
+    def ordered(self, name: str) -> PilotOrder | None:
+        """What the pilot is to do; None if that cannot be read, as an order of another release."""
         try:
-            return msgspec.json.decode((self._home.pilots / name / "order.json").read_bytes(), type=PilotOrder).main
+            return msgspec.json.decode((self._home.pilots / name / "order.json").read_bytes(), type=PilotOrder)
         except (OSError, msgspec.MsgspecError):
             return None
 

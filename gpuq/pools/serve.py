@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gpuq import __version__
 from gpuq.adapters import slurm
 from gpuq.adapters.kubernetes import Pods
 from gpuq.adapters.lock import only_one
@@ -49,6 +50,7 @@ _WAIT_AFTER_IDLE_PILOT_S = 600.0
 _TAKES_OVER_WITHIN_S = 120.0
 _IDLE = "the pilot is idle"
 _TIDY_EVERY_S = 3600.0
+_WAIT_FOR_DISK_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,7 @@ class Pools:
         if host is None:
             if pilot.joined_at is not None:
                 return pilot
-            moved = bool(self.hosts_at) and self._folders.invited_to(pilot.name) not in self.hosts_at
-            if now < pilot.invited_at + _INVITE_AGAIN_AFTER_S and not moved:
+            if now < pilot.invited_at + _INVITE_AGAIN_AFTER_S and self._is_current(pilot):
                 return pilot
             self._requests.invite(pilot.name, one, pilot.gpus)
             return self._folders.save(replace(pilot, invited_at=now))

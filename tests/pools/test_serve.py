@@ -14,7 +14,7 @@ from gpuq_workers import last_events
 from gpuq.adapters.slurm import SlurmJob
 from gpuq.errors import BadInput, Conflict, Unreachable
 from gpuq.home import Home
-from gpuq.pools import pool
+from gpuq.pools import pilots, pool, requests, serve
 from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pool import Pod, Pool
 from gpuq.pools.serve import Pools
@@ -307,6 +307,19 @@ def test_a_pilot_that_waits_in_slurms_queue_for_an_hour_still_has_a_valid_invita
     assert len(site.api.invited) == 3
     assert b"secret 3" in (site.home.pilots / name / "order.json").read_bytes()
     assert site.slurm.submitted == 1
+
+
+def test_a_pilot_that_waits_while_gpuq_is_upgraded_is_ordered_to_run_the_new_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = site.requested()
+    monkeypatch.setattr(serve, "__version__", "9.9")
+    monkeypatch.setattr(requests, "__version__", "9.9")
+    site.restart()
+    site.look(after_s=3)
+    assert json.loads((site.home.pilots / name / "order.json").read_bytes())["version"] == "9.9"
+    site.look(after_s=3)
+    assert len(site.api.invited) == 2, "once"
 
 
 def test_a_refusal_of_slurm_is_not_repeated_for_a_minute(site: Site) -> None:
