@@ -156,6 +156,13 @@ class Pools:
             seen = replace(seen, ended_by_us=False, gpus=gpus)
         return pilot if seen == pilot else self._folders.save(seen)
 
+    def _is_current(self, pilot: Pilot) -> bool:
+        """Whether what it is ordered to do holds: gpuq may have moved, or been upgraded, since it was invited."""
+        order = self._folders.ordered(pilot.name)
+        if order is None or order.version != __version__:
+            return False
+        return not self.hosts_at or order.main in self.hosts_at
+
     def _idle_since(self, pilot: Pilot, host: dict[str, Any]) -> float:
         """Since when the pilot has had no job, later by the time in which it could have got none: the dispatcher was away, or
         did not hear it."""
@@ -241,6 +248,10 @@ def main() -> int:
                     pools.turn()
                 except GpuqError as error:
                     log.warning("pools: %s %s", error.message, error.fix)
+                except OSError as error:
+                    log.warning("pools: %s. Is gpuq's home full, or your quota there used up?", error)
+                    # What was done and not noted is done again at the next look, and Slurm asked for it.
+                    stop.wait(_WAIT_FOR_DISK_S)
     except GpuqError as error:
         return report(error)
     return 0

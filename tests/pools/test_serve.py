@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from datetime import UTC, datetime
@@ -735,7 +736,7 @@ def test_a_pilot_is_not_idle_while_the_dispatcher_does_not_hear_it(site: Site) -
     name = site.requested()
     site.api.join(name)
     site.look(after_s=3)
-    site.api.hosts[name]["state"] = "silent"
+    site.api.hosts[name]["state"], site.slurm.there[1] = "silent", "RUNNING"
     site.stay(1200)
     assert 1 not in site.slurm.cancelled
     site.api.hosts[name]["state"] = "ok"
