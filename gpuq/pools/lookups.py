@@ -29,6 +29,9 @@ _ASK_SLURM_AFTER = 0.25
 _REQUEUED_WITHIN_S = 30.0
 # What a shell, a loader and Python say of a program that is not on their machine.
 _NOT_THERE = re.compile(r"not found|No such file or directory|No module named|cannot execute")
+# How Slurm says that a job ended which has done nothing wrong.
+_BY_SLURM = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED")
+_NEXT = "The next one is requested in some minutes."
 # Slurm has started a pilot, which has not joined within this time: the node may be cut off, and its GPUs are charged.
 _JOINS_WITHIN_S = 300.0
 # Slurm may take up a request whose answer did not come within a minute.
@@ -68,10 +71,11 @@ class Lookups:
         wanted = [*asked, *unnumbered]
         if wanted and now >= self._asked_at + min(_asked_every_s(pilot, now) for pilot in wanted):
             self._asked_at = now
-            try:
-                self._find_jobs(unnumbered)
-            except GpuqError as error:
-                log.warning("which Slurm jobs %d pilots are is not known: %s", len(unnumbered), error)
+            for place, pilots_there in by_place(unnumbered).items():
+                try:
+                    self._find_jobs(place, pilots_there)
+                except GpuqError as error:
+                    log.warning("which Slurm jobs or pods %d pilots are is not known: %s", len(pilots_there), error)
             for place, pilots_there in by_place(asked).items():
                 try:
                     gone += self._looked_up(place, pilots_there)
@@ -90,23 +94,25 @@ class Lookups:
         numbered = {pilot.slurm_job: pilot for pilot in pilots if pilot.slurm_job is not None}
         there: dict[int, SlurmJob] = self._grantors.of(place).jobs(set(numbered))
         now = self._clock()
-        lost = self._find_jobs([pilot for pilot in pilots if pilot.slurm_job is None])
+        lost = self._find_jobs(place, [pilot for pilot in pilots if pilot.slurm_job is None])
         gone = [pilot for pilot in lost if now >= pilot.requested_at + _SUBMITTED_WITHIN_S]
         for number, pilot in numbered.items():
-            if number not in there:
-                gone.append(pilot)
-            else:
+            if number in there and not _waits_again(pilot, there[number]):
                 self._note_waiting(pilot, there[number])
+            else:
+                gone.append(pilot)
+        # Slurm would start them once more, as what they were: hosts that have joined.
+        self._grantors.of(place).cancel([pilot.slurm_job for pilot in gone if pilot.slurm_job in there])
         return [self._folders.save(replace(pilot, gone_since=now)) for pilot in gone]
 
-    def _find_jobs(self, pilots: Sequence[Pilot]) -> list[Pilot]:
-        """Learn the numbers of Slurm jobs that were requested without an answer. Returns the pilots of which there is none.
-        Raises GpuqError."""
+    def _find_jobs(self, place: Place, pilots: Sequence[Pilot]) -> list[Pilot]:
+        """Learn the numbers of Slurm jobs or pods that were requested without an answer. Returns the pilots of which there is
+        none. Raises GpuqError."""
         folders = {str(self._folders.folder(pilot.name)): pilot for pilot in pilots}
-        found: dict[str, SlurmJob] = self._grantors.of(None).jobs_in(set(folders)) if folders else {}
+        found: dict[str, SlurmJob] = self._grantors.of(place).jobs_in(set(folders)) if folders else {}
         for folder, job in found.items():
             pilot = self._folders.save(replace(folders.pop(folder), slurm_job=job.id))
-            log.info("pilot %s is Slurm job %d", pilot.name, job.id)
+            log.info("pilot %s is %s %d", pilot.name, kind(pilot), job.id)
         return list(folders.values())
 
     def _note_waiting(self, pilot: Pilot, job: SlurmJob) -> None:
@@ -134,10 +140,7 @@ class Lookups:
         """Its Slurm job has ended: end what gpuq still takes for running there, and remove its host and folder."""
         now, gone_since = self._clock(), pilot.gone_since or self._clock()
         try:
-            if host is None:
-                if pilot.joined_at is None and not pilot.ended_by_us and pilot.slurm_job is not None:
-                    self._note_failure(pilot)
-            elif host["jobs"]:
+            if host is not None and host["jobs"]:
                 # A job that was sent there and never started goes back to the queue by itself within this time.
                 lost = now >= gone_since + _REQUEUED_WITHIN_S
                 if lost or now == gone_since:
@@ -150,10 +153,14 @@ class Lookups:
             return  # it reported a moment ago
         except NotFound:
             pass  # it was forgotten before this process was started again
+        if pilot.slurm_job is not None:
+            if host is None and pilot.joined_at is None and not pilot.ended_by_us:
+                self._note_failure(pilot)
+            if pilot.where is not None:  # a pod that has ended stays in the cluster until it is deleted
+                self._grantors.of(pilot.where).cancel([pilot.slurm_job])
+        # Last of all, so that it is done once: all before it is tried again at the next look if it fails.
         if pilot.joined_at is not None:
             self._folders.charge(pilot.pool, max(1, pilot.gpus) * (gone_since - pilot.joined_at) / 3600)
-        if pilot.where is not None:  # a pod that has ended stays in the cluster until it is deleted
-            self._grantors.of(pilot.where).cancel([pilot.slurm_job])
         self._folders.remove(pilot.name)
 
     def _report_ends(self, pilot: Pilot) -> None:
@@ -171,10 +178,9 @@ class Lookups:
         except GpuqError:
             how = "how is not known any more"
         if pilot.where is None and how.startswith("CANCELLED") and ", on " not in how:
-            said, fix = (
-                "Slurm had not started it.",
-                "Whoever cancelled it knows why; the next one is requested in a minute.",
-            )
+            said, fix = "Slurm had not started it.", f"Whoever cancelled it knows why. {_NEXT}"
+        elif fix is None and how.startswith(_BY_SLURM):
+            fix = f"Slurm ended it, not gpuq. {_NEXT}"
         elif fix is None and _NOT_THERE.search(said):
             fix = "The nodes do not see this gpuq: install it in a folder that they share."
         elif fix is None:

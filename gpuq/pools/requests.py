@@ -6,6 +6,7 @@ import logging
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -53,29 +54,33 @@ class PilotRequests:
         """Request a pilot. Raises GpuqError. Where it is not known then whether there is a new Slurm job, the pilot stays, and is
         looked for."""
         name, now = f"{one.name}-{secrets.token_hex(3)}", self._clock()
-        folder = self._folders.make(name)
-        number = int(now * 1000) * 1000 + secrets.randbelow(1000)  # of a pod; Slurm gives its jobs numbers of its own
-        known, place = (None, None) if one.pod is None else (number, where(one.pod))
+        folder, place = self._folders.make(name), None if one.pod is None else where(one.pod)
         pilot = Pilot(
-            name=name, pool=one.name, slurm_job=known, gpus=gpus, requested_at=now, invited_at=now, where=place
+            name=name, pool=one.name, slurm_job=None, gpus=gpus, requested_at=now, invited_at=now, where=place
         )
         try:
             self.invite(name, one, gpus)
-        except GpuqError:
+            # Before it is submitted: this process may end before the answer comes, or the answer be lost.
+            self._folders.save(pilot)
+        except (GpuqError, OSError):
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        # Before it is submitted: this process may end before the answer comes, or the answer be lost.
-        self._folders.save(pilot)
         try:
-            if one.pod is None:
-                number = self._grantors.of(None).submit(script(folder), options(one, gpus, folder))
-                self._folders.save(replace(pilot, slurm_job=number))
-            else:
-                self._grantors.of(place).submit(manifest(one, one.pod, gpus, folder, number))
+            number = self._submit(one, gpus, folder)
         except BadInput:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        self._folders.save(replace(pilot, slurm_job=number))
         log.info("pool %s requested pilot %s, %s %d", one.name, name, kind(pilot), number, extra={"action": "request"})
+
+    def _submit(self, one: Pool, gpus: int, folder: Path) -> int:
+        """The number of the Slurm job or pod. Raises BadInput, and Unreachable where it is not known whether there is one."""
+        if one.pod is None:
+            number: int = self._grantors.of(None).submit(script(folder), options(one, gpus, folder))
+            return number
+        number = int(self._clock() * 1000) * 1000 + secrets.randbelow(1000)
+        self._grantors.of(where(one.pod)).submit(manifest(one, one.pod, gpus, folder, number))
+        return number
 
     def invite(self, name: str, one: Pool, gpus: int) -> None:
         """Order the pilot to join, with a new secret. Raises GpuqError."""

@@ -398,6 +398,17 @@ def test_a_pilot_that_ended_before_it_joined_is_replaced_a_minute_later(site: Si
     assert not (site.home.pilots / "slurm.problem").exists()
 
 
+def test_a_pilot_that_slurm_ended_before_it_joined_says_nothing_against_the_nodes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.slurm, "ended", lambda job: "PREEMPTED, None, exit code 0:15, on n7")
+    site.requested()
+    site.slurm.there.clear()
+    site.look()
+    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    assert said["fix"].startswith("Slurm ended it, not gpuq.")
+
+
 def test_the_pilots_of_a_pool_that_was_removed_end(site: Site) -> None:
     site.api.waiting = 2
     site.look()
@@ -480,8 +491,19 @@ class FakePods(FakeSlurm):
             raise Unreachable("The cluster does not answer.")
 
     def submit(self, manifest: dict[str, Any]) -> None:  # type: ignore[override]
+        self._reach()
         self.manifests.append(manifest)
-        self.there[int(manifest["metadata"]["labels"]["gpuq.pilot"])] = "PENDING"
+        if self.loses != "late":
+            self.there[int(manifest["metadata"]["labels"]["gpuq.pilot"])] = "PENDING"
+        if self.loses:
+            raise Unreachable("The cluster does not answer.")
+
+    def folder_of(self, number: int) -> str:
+        return next(
+            str(one["metadata"]["annotations"]["gpuq.folder"])
+            for one in self.manifests
+            if one["metadata"]["labels"]["gpuq.pilot"] == str(number)
+        )
 
 
 def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: Site) -> None:
@@ -534,6 +556,44 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) 
     pods.away = False
     site.stay(120)
     assert pods.there == {}
+
+
+@pytest.mark.parametrize("how", ["answer", "late"])
+def test_a_pod_that_was_created_without_an_answer_is_found_and_deleted(site: Site, how: str) -> None:
+    pods = FakePods()
+    site.restart(pods=lambda _: pods)
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+    site.api.waiting, pods.loses = 1, how
+    site.look()
+    site.stay(50)
+    (number,) = numbers(pods.manifests)
+    pods.there[number], pods.loses = "PENDING", None
+    site.stay(60)
+    (pilot,) = PilotFolders(site.home).read()
+    assert pilot.slurm_job == number
+    site.api.waiting = 0
+    site.stay(60)
+    assert (pods.there, site.pilots) == ({}, [])
+
+
+def test_what_a_pod_took_is_charged_once_though_it_cannot_be_deleted_for_a_while(site: Site) -> None:
+    pods = FakePods()
+    site.restart(pods=lambda _: pods)
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+    name = site.requested()
+    site.api.join(name)
+    site.look(after_s=3)
+    site.api.hosts[name]["state"], site.api.waiting = "silent", 0
+    pods.there.clear()
+    site.look(after_s=3600)
+    pods.away = True
+    site.stay(60)
+    pods.away = False
+    site.stay(60)
+    assert site.pilots == []
+    assert PilotFolders(site.home).hours("pods") == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_pod_that_runs_and_does_not_join_is_called_a_pod(site: Site) -> None:
@@ -597,6 +657,7 @@ def test_a_pilot_that_ends_idle_while_a_dead_one_holds_its_device_is_replaced_at
     site.api.join(dead, 7)
     site.look()
     site.api.hosts[dead] |= {"state": "silent"}
+    site.slurm.there[1] = "RUNNING"
     site.look(after_s=3)
     (name,) = set(site.pilots) - {dead}
     site.api.join(name)
@@ -607,6 +668,21 @@ def test_a_pilot_that_ends_idle_while_a_dead_one_holds_its_device_is_replaced_at
     site.look()
     site.look(after_s=3)
     assert site.slurm.submitted == 3
+
+
+@pytest.mark.parametrize("state", ["PENDING", "REQUEUE_HOLD"])
+def test_a_pilot_that_slurm_ended_and_queued_again_is_gone_and_cancelled(site: Site, state: str) -> None:
+    """As for a job of a higher priority, where the site's own plugin has set --requeue. It may wait there for days."""
+    name = site.requested()
+    site.slurm.there[1] = "RUNNING"
+    site.api.join(name, 7)
+    site.api.waiting = 0
+    site.look()
+    site.slurm.there[1] = state
+    site.api.hosts[name]["state"] = "silent"
+    site.stay(90)
+    assert site.slurm.cancelled == [1]
+    assert (site.api.hosts, site.pilots) == ({}, [])
 
 
 def test_a_pilot_that_is_gone_has_no_room_and_is_removed_without_asking_slurm_again(site: Site) -> None:
@@ -780,6 +856,17 @@ def test_a_pilot_that_joined_before_its_number_was_known_ends_when_it_is_idle(si
     assert site.slurm.cancelled == [1]
 
 
+def test_a_home_that_is_full_requests_no_pilot_and_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded", str(path))
+
+    monkeypatch.setattr(pilots, "write_private", full)
+    site.api.waiting = 1
+    with pytest.raises(OSError, match="quota"):
+        site.look()
+    assert (site.slurm.submitted, list(site.home.pilots.glob("*/"))) == (0, [])
+
+
 def test_a_refused_request_leaves_nothing(site: Site) -> None:
     site.slurm.refuses, site.api.waiting = "Invalid qos", 1
     site.look()
@@ -809,6 +896,10 @@ def test_a_slurm_job_that_runs_and_does_not_join_is_ended_with_the_reason(site: 
         ("AccountNotAllowed", "--account=NAME"),
         ("JobHeldAdmin", "scontrol release"),
         ("AssocMaxGRESMinutesPerJob", "less `--gpus`"),
+        ("AssocGrpWallLimit", "no hours left"),
+        ("InvalidAccount", "no such account or QOS for you any more"),
+        ("QOSMinGRES", "more `--gpus`"),
+        ("launch failed requeued held", "scontrol release"),
     ],
 )
 def test_a_reason_that_time_alone_does_not_change_comes_with_its_fix(site: Site, reason: str, fix: str) -> None:
