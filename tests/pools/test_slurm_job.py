@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from gpuq_workers.pilot import settings_of
 
 from gpuq.messages.pilot import PilotOrder
@@ -34,6 +35,14 @@ def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(
     assert found.devices.features == ("ib", "nvlink")
     assert (found.worker.host, found.devices.backend, found.devices.until_at) == ("slurm-1", "nvml", 1000.5)
     assert found.admission.max_slowdown == load({"GPUQ_HOME": str(tmp_path)}).admission.max_slowdown, "not a worker's"
+
+
+def test_a_pilot_offers_the_mig_slices_that_slurm_gave_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = ("MIG-b8fa1e5c-9f2d-5d2a-8f5d-0b1c2d3e4f50", "MIG-GPU-b8fa1e5c-9f2d-5d2a-8f5d-0b1c2d3e4f50/1/0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(slices))
+    order = PilotOrder(main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=2, version="1")
+    (tmp_path / "config.toml").write_text(settings_of(order, until_at=None))
+    assert load({"GPUQ_HOME": str(tmp_path)}).devices.only == slices
 
 
 def test_no_node_starts_a_login_shell_for_a_pilot(tmp_path: Path) -> None:
