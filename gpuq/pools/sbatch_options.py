@@ -11,12 +11,21 @@ _NOT_ONE_JOB = {
     "--array": "makes many Slurm jobs of one; how many pilots there are is `--max`",
     "--wait": "keeps `sbatch` from answering until the Slurm job has ended",
     "--test-only": "submits nothing",
+    "--quiet": "keeps `sbatch` from printing the number of its Slurm job",
     "--wrap": "runs its own command in place of gpuq",
     "--chdir": "moves the Slurm job out of its folder, by which gpuq finds it",
     "--requeue": "starts a pilot again that has ended; gpuq requests a new one",
     "--clusters": "holds for sbatch alone, and gpuq would not find the Slurm job; set SLURM_CLUSTERS where it runs instead",
 }
-_LETTERS = {"-a": "--array", "-D": "--chdir", "-W": "--wait", "-M": "--clusters", "-N": "--nodes", "-G": "--gpus"}
+_LETTERS = {
+    "-a": "--array",
+    "-D": "--chdir",
+    "-W": "--wait",
+    "-Q": "--quiet",
+    "-M": "--clusters",
+    "-N": "--nodes",
+    "-G": "--gpus",
+}
 _OF_GPUS = ("--gres", "--gpus", "--gpus-per-node", "--gpus-per-task", "--gpus-per-socket")
 # Options whose value in the next word is any text, also one that looks like an option.
 _OF_TEXT = ("--comment", "--extra", "--job-name", "--wckey", "-J")
@@ -26,6 +35,10 @@ _SHORTEST = 4
 
 def check(options: Sequence[str], allowed: Collection[str] = ()) -> None:
     """Raises BadInput for options with which sbatch would not make one Slurm job that gpuq finds, but for those `allowed`."""
+    if ":" in options:
+        raise BadInput(
+            "`:` behind `--` makes several Slurm jobs of one.", fix="Leave it out; a home may have several pools."
+        )
     for name, value in _named(options):
         for option, what in _NOT_ONE_JOB.items():
             if option.startswith(name) and len(name) >= _SHORTEST and option not in allowed:
