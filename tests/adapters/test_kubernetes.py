@@ -71,12 +71,12 @@ def test_pods_that_have_ended_or_are_being_deleted_are_left_out(commands: Path) 
 
 def test_pods_are_found_by_the_folders_of_their_pilots_also_those_that_have_ended(commands: Path) -> None:
     said = [pod(1, "Running"), pod(2, "Failed"), pod(3, "Running")]
-    for one, folder in zip(said, ("/home/a", "/home/b", None), strict=True):
+    for one, folder in zip(said, ("/home/ada/a", "/home/ada/b", None), strict=True):
         one["metadata"] |= {"annotations": {"gpuq.folder": folder}} if folder else {}
     prints(commands, out=listed(*said))
-    assert {folder: job.id for folder, job in Pods().jobs_in({"/home/a", "/home/b", "/home/c"}).items()} == {
-        "/home/a": 1,
-        "/home/b": 2,
+    assert {folder: job.id for folder, job in Pods().jobs_in({"/home/ada/a", "/home/ada/b", "/home/ada/c"}).items()} == {
+        "/home/ada/a": 1,
+        "/home/ada/b": 2,
     }
     assert (commands / "calls").read_text() == "get pods --selector=gpuq.pilot --output=json\n"
 

@@ -5,6 +5,7 @@ An unknown partition is in test_pools.py: Slurm refuses it at `gpuq pool add`, a
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,8 @@ def problems() -> Iterator[dict[str, str]]:
         for name, program in {"version": OTHER_VERSION, "clock": SLOW_CLOCK, "ahead": FAST_CLOCK}.items():
             (user.home / name).mkdir()
             (user.home / name / "sitecustomize.py").write_text(program)
-            add(user, name, "--nodelist=n2", f"--export=ALL,PYTHONPATH={user.home / name}")
+            path = os.pathsep.join(filter(None, [str(user.home / name), os.environ.get("PYTHONPATH")]))
+            add(user, name, "--nodelist=n2", f"--export=ALL,PYTHONPATH={path}")
         refused = user.gpuq("pool", "add", "slurm", "--name", "account", "--", "--account=nope")
         assert (refused.returncode, refused.stdout) == (2, "")
         add(user, "hours", "--account=spent")
