@@ -10,6 +10,10 @@ NOTICE_S = 60
 """Slurm signals a pilot so long before the end of its time: jobs can save their work, and no more start there."""
 
 
+ALL_POOLS = "all pools"
+"""No pool has this name: a problem of it is that of all pools together."""
+
+
 class Pilot(msgspec.Struct, frozen=True, kw_only=True):
     """`pilot.json`: a Slurm job of a pool that is to become the host `name` of this gpuq, with so many GPUs. With Kubernetes
     it is a pod, whose number is `slurm_job`. None: Slurm has not said the number yet.

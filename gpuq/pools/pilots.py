@@ -109,6 +109,7 @@ class PilotFolders:
         """Replace what keeps a pool from getting pilots; None: nothing does."""
         file = self._home.pilots / f"{pool}.problem"
         if problem is not None:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_private(file, msgspec.json.encode(problem))
         else:
             file.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -25,8 +25,8 @@ from gpuq.cli.client import HttpClient
 from gpuq.errors import GpuqError
 from gpuq.home import Home
 from gpuq.logs import report, start_log
-from gpuq.messages.pilot import NOTICE_S, Pilot
-from gpuq.policies.pilots import Allocation, Demand, PoolLimits, Requests, horizon, plan
+from gpuq.messages.pilot import ALL_POOLS, NOTICE_S, Pilot, PilotProblem
+from gpuq.policies.pilots import Allocation, Demand, PoolLimits, Requests, fits, horizon, plan
 from gpuq.pools import demands, pool
 from gpuq.pools.grantors import Grantors
 from gpuq.pools.lookups import Lookups, reports
@@ -78,6 +78,7 @@ class Pools:
     pods: Callable[[Sequence[str]], Any] = Pods
     _tidied_at: float = 0.0
     _unheard_s: float = 0.0
+    _misfits: bool | None = None
 
     def __post_init__(self) -> None:
         folders, client, clock = PilotFolders(self.home), self.client, self.clock
@@ -104,10 +105,24 @@ class Pools:
             return
         site = _Site(hosts, self.client.get("/api/v1/gpus"))
         waiting: Sequence[Demand] = demands.waiting(self.client)
+        self._note_misfits(pools.values(), waiting)
         for one in pools.values():
             # What is left for the next pool is what this one cannot run.
             waiting = self._serve(one, [pilot for pilot in pilots if pilot.pool == one.name], site, waiting)
         self._folders.note_heard(heard_at)  # not before all pilots have been given the time in which it was away
+
+    def _note_misfits(self, pools: Collection[Pool], waiting: Sequence[Demand]) -> None:
+        """Say that jobs wait for which no pool will ever request a pilot."""
+        limits = [self._limits(one, (), most=one.most) for one in pools]
+        misfits = any(not any(fits(job, each) for each in limits) for job in waiting)
+        if misfits == self._misfits:
+            return
+        self._misfits = misfits
+        problem = (
+            "Jobs wait that no pilot can run: they ask for more GPUs than it has, or may take longer than it lasts."
+        )
+        fix = "`gpuq explain ID` says how long a job may take; give it less with `gpuq edit ID --time`, or add a pool with more."
+        self._folders.note(ALL_POOLS, PilotProblem(self.clock(), problem, fix) if misfits else None)
 
     def _serve(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand]) -> Sequence[Demand]:
         """Request, take back and end pilots of one pool. Returns the jobs that need another pool."""
@@ -170,9 +185,9 @@ class Pools:
             return self.clock()
         return pilot.idle_since + (max(0.0, self._unheard_s - _COUNTS_AS_HEARD_S) if reports(host) else self._unheard_s)
 
-    def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand], *, most: int) -> Requests:
+    def _limits(self, one: Pool, pilots: Sequence[Pilot], *, most: int) -> PoolLimits:
         taken = self._folders.hours(one.name) + sum(max(1, pilot.gpus) * one.time_limit_s / 3600 for pilot in pilots)
-        limits = PoolLimits(
+        return PoolLimits(
             devices=max(1, one.gpus),
             most=most,
             time_s=one.time_limit_s - NOTICE_S,
@@ -180,6 +195,9 @@ class Pools:
             device_hours=None if one.most_hours is None else max(0.0, one.most_hours - taken),
             residents=self.residents,
         )
+
+    def _plan(self, one: Pool, pilots: list[Pilot], site: _Site, waiting: Sequence[Demand], *, most: int) -> Requests:
+        limits = self._limits(one, pilots, most=most)
         waits = [pilot.joined_at - pilot.requested_at for pilot in pilots if pilot.joined_at is not None]
         numbered = [(number, pilot) for number, pilot in enumerate(pilots) if not pilot.ended_by_us]
         there = [

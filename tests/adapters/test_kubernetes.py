@@ -74,7 +74,9 @@ def test_pods_are_found_by_the_folders_of_their_pilots_also_those_that_have_ende
     for one, folder in zip(said, ("/home/ada/a", "/home/ada/b", None), strict=True):
         one["metadata"] |= {"annotations": {"gpuq.folder": folder}} if folder else {}
     prints(commands, out=listed(*said))
-    assert {folder: job.id for folder, job in Pods().jobs_in({"/home/ada/a", "/home/ada/b", "/home/ada/c"}).items()} == {
+    assert {
+        folder: job.id for folder, job in Pods().jobs_in({"/home/ada/a", "/home/ada/b", "/home/ada/c"}).items()
+    } == {
         "/home/ada/a": 1,
         "/home/ada/b": 2,
     }

@@ -70,7 +70,8 @@ def run(words: list[str]) -> int:
         raise
     if options.action == "list":
         home = Home.from_environment()
-        console.show(options, {"pools": _read(home)}, lambda found, width, _: _listing(found["pools"], width))
+        found = {"pools": _read(home), "problem": _json(home.pilots / "all pools.problem")}
+        console.show(options, found, lambda shown, width, _: _listing(shown["pools"], shown["problem"], width))
         return 0
     if options.action == "remove":
         if not options.name:
@@ -153,7 +154,7 @@ def _json(file: Path) -> Record | None:
     return found
 
 
-def _listing(pools: list[Record], width: int) -> list[str]:
+def _listing(pools: list[Record], of_all: Record | None, width: int) -> list[str]:
     columns = [Column("POOL"), Column("PILOTS", right=True), Column("MAX", right=True), Column("GPUS", right=True)]
     columns += [Column("TIME", right=True), Column("SLURM JOBS, PODS", least=10, give_up=1)]
     rows = [
@@ -169,11 +170,8 @@ def _listing(pools: list[Record], width: int) -> list[str]:
     ]
     if not rows:
         return ["There is no pool. `gpuq pool add slurm` makes one."]
-    problems = [
-        f"{pool['name']}: {fmt.clean(pool['problem']['problem'])} {fmt.clean(pool['problem']['fix'])}"
-        for pool in pools
-        if pool["problem"] is not None
-    ]
+    said = [*((f"{pool['name']}: ", pool["problem"]) for pool in pools), ("", of_all)]
+    problems = [f"{whose}{fmt.clean(one['problem'])} {fmt.clean(one['fix'])}" for whose, one in said if one is not None]
     return [*console.table(columns, rows, width), *problems]
 
 
