@@ -37,8 +37,9 @@ class Problems:
     def failed(self, name: str, problem: str, fix: str) -> None:
         """Say why a request led to no pilot. The next one is made in a minute, and after each that fails too in twice the time:
         the answer is seldom another one, and a whole site shares the controller."""
-        failures = self._failures[name] = self._failures.get(name, 0) + 1
-        self.quiet(name, min(_WAIT_AFTER_FAILURE_S * 2 ** (failures - 1), _LONGEST_WAIT_S))
+        if not self.is_quiet(name):  # else it was requested with the one that failed before, and has one cause with it
+            failures = self._failures[name] = self._failures.get(name, 0) + 1
+            self.quiet(name, min(_WAIT_AFTER_FAILURE_S * 2 ** (failures - 1), _LONGEST_WAIT_S))
         self.note(name, problem, fix)
 
     def solved(self, name: str) -> None:

@@ -349,6 +349,16 @@ def test_a_refusal_that_stays_is_repeated_ever_less_often_and_at_once_in_a_pool_
     assert site.slurm.submitted == 1
 
 
+def test_pilots_that_fail_together_count_as_one_failure(site: Site) -> None:
+    site.api.waiting = 3
+    site.look()
+    site.slurm.there.clear()
+    site.look()
+    assert site.pilots == []
+    site.look(after_s=61)
+    assert site.slurm.submitted == 6
+
+
 def test_after_a_pilot_that_joined_the_first_failure_counts_as_the_first(site: Site) -> None:
     site.api.waiting, site.slurm.refuses = 1, "Invalid account"
     site.stay(900)
