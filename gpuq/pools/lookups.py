@@ -204,5 +204,5 @@ def _asked_every_s(pilot: Pilot, now: float) -> float:
 
 
 def reports(host: Mapping[str, Any]) -> bool:
-    """Whether this host is heard."""
-    return host["state"] in {"ok", "drained"}
+    """Whether this host is heard, also one that can start no job for now."""
+    return host["state"] != "silent"

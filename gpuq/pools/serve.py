@@ -213,7 +213,7 @@ class Pools:
     def _allocation(self, number: int, pilot: Pilot, limits: PoolLimits, site: _Site) -> Allocation:
         if pilot.name not in site.hosts:
             return Allocation(number, ((),) * max(1, pilot.gpus), limits.time_s, started=False)
-        if not reports(site.hosts[pilot.name]):  # no job starts there
+        if not _takes_jobs(site.hosts[pilot.name]):
             return Allocation(number, (), 0.0, started=True)
         now, own = self.clock(), [device for device in site.devices if device["host"] == pilot.name]
         left_s = min(
@@ -238,6 +238,11 @@ class Pools:
                 self._problems.quiet(one.name, _WAIT_AFTER_IDLE_PILOT_S)
         elif self.clock() >= pilot.idle_since + idle_s:
             self.client.post(f"/api/v1/hosts/{pilot.name}/drain", {"why": _IDLE})
+
+
+def _takes_jobs(host: Mapping[str, Any]) -> bool:
+    """Whether jobs may start on this host, or could if it were not about to end as idle."""
+    return host["state"] == "ok" or (host["state"] == "drained" and host["drained"] == _IDLE)
 
 
 def _waits_for_ever(pilot: Pilot) -> bool:

@@ -738,6 +738,27 @@ def test_a_pilot_whose_jobs_were_shorter_than_a_look_has_worked(site: Site) -> N
     assert site.slurm.submitted == 2, "the next one is requested at once"
 
 
+def test_a_pilot_that_can_start_no_job_has_no_room_and_ends_when_it_is_idle(site: Site) -> None:
+    """As one whose node has no space left. It is heard, so Slurm is not asked."""
+    name = site.requested()
+    site.api.join(name)
+    site.api.hosts[name]["state"] = "failing"
+    site.slurm.there[1] = "RUNNING"
+    site.look(after_s=3)
+    assert (site.slurm.submitted, site.slurm.asked) == (2, 0)
+    site.stay(600)
+    site.look_idle()
+    assert 1 in site.slurm.cancelled
+
+
+def test_a_pilot_that_an_admin_drained_has_no_room(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name, 7)
+    site.api.hosts[name] |= {"devices": 2, "state": "drained", "drained": "the fan is loud"}
+    site.look(after_s=3)
+    assert site.slurm.submitted == 2
+
+
 @pytest.mark.parametrize(("promised", "pilots"), [(20, 1), (80, 2)])
 def test_thrifty_requests_no_pilot_for_a_job_that_may_run_beside_another_before_that_ends(
     site: Site, promised: int, pilots: int
