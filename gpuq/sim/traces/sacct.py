@@ -31,7 +31,8 @@ _NOT_COUNTED = (
 )
 _GPUS = re.compile(r"gres/gpu(:[^=,]+)?=(\d+)")
 _UTILIZATION = re.compile(r"gres/gpuutil(?::[^=,]+)?=(\d+)")
-_GOES_ON = ("RUNNING", "SUSPENDED", "REQUEUED", "RESIZING")
+# Not REQUEUED: as a run before the last one is called, which has ended.
+_GOES_ON = ("RUNNING", "SUSPENDED", "RESIZING")
 # No job of Slurm's accounting is as old: a clock was wrong.
 _LONGEST_S = 10 * 365.25 * 86_400
 
