@@ -161,6 +161,7 @@ class Lookups:
         # Last of all, so that it is done once: all before it is tried again at the next look if it fails.
         if pilot.joined_at is not None:
             self._folders.charge(pilot.pool, max(1, pilot.gpus) * (gone_since - pilot.joined_at) / 3600)
+            self._problems.has_room(pilot.pool)
         self._folders.remove(pilot.name)
 
     def _report_ends(self, pilot: Pilot) -> None:
@@ -205,4 +206,4 @@ def _asked_every_s(pilot: Pilot, now: float) -> float:
 
 def reports(host: Mapping[str, Any]) -> bool:
     """Whether this host is heard, also one that can start no job for now."""
-    return host["state"] != "silent"
+    return bool(host["state"] != "silent")

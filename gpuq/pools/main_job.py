@@ -134,7 +134,7 @@ class MainJobRequests:
     def _submitted(self, own: Sequence[str]) -> int:
         """Request the job; its number. Where sbatch gives no answer, it is looked for. Raises GpuqError."""
         try:
-            return self._slurm.submit(script(self._home), options_of(own, self._home.logs))
+            number: int = self._slurm.submit(script(self._home), options_of(own, self._home.logs))
         except Unreachable as error:
             until = self._clock() + _READY_WITHIN_S
             while self._clock() < until:
@@ -146,6 +146,7 @@ class MainJobRequests:
                 f"{error.message} Slurm shows no job of gpuq.",
                 fix="`gpuq up --in-slurm`, said again, finds one that Slurm has taken up late, and else requests one.",
             ) from error
+        return number
 
     def _wait(self, number: int) -> None:
         """Until gpuq runs in this job, and print where. Raises Unreachable while Slurm does not start it, Failure if it ended."""

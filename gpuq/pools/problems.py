@@ -20,10 +20,11 @@ class Problems:
         self._folders, self._clock = folders, clock
         self._quiet_until: dict[str, float] = {}
         self._failures: dict[str, int] = {}
+        self._again_at: dict[str, float] = {}
 
     def is_quiet(self, name: str) -> bool:
         """Whether this pool requests no pilot for now."""
-        return self._clock() < self._quiet_until.get(name, 0.0)
+        return self._clock() < max(self._quiet_until.get(name, 0.0), self._again_at.get(name, 0.0))
 
     def quiet(self, name: str, seconds: float) -> None:
         """Let this pool request no pilot for so long."""
@@ -39,7 +40,8 @@ class Problems:
         the answer is seldom another one, and a whole site shares the controller."""
         if not self.is_quiet(name):  # else it was requested with the one that failed before, and has one cause with it
             failures = self._failures[name] = self._failures.get(name, 0) + 1
-            self.quiet(name, min(_WAIT_AFTER_FAILURE_S * 2 ** (failures - 1), _LONGEST_WAIT_S))
+            waits_s = min(_WAIT_AFTER_FAILURE_S * 2 ** (failures - 1), _LONGEST_WAIT_S)
+            self._again_at[name] = self._clock() + waits_s
         self.note(name, problem, fix)
 
     def solved(self, name: str) -> None:
@@ -47,8 +49,13 @@ class Problems:
         self._failures.pop(name, None)
         self._folders.note(name, None)
 
+    def has_room(self, name: str) -> None:
+        """A pilot of the pool has ended, so a limit of the site that others met may have room."""
+        self._failures.pop(name, None)
+        self._again_at.pop(name, None)
+
     def keep(self, names: Collection[str]) -> None:
         """Forget all pools but these: one that is added again begins again."""
-        for known in (self._quiet_until, self._failures):
+        for known in (self._quiet_until, self._failures, self._again_at):
             for name in known.keys() - names:
                 del known[name]

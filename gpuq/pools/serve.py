@@ -242,7 +242,7 @@ class Pools:
 
 def _takes_jobs(host: Mapping[str, Any]) -> bool:
     """Whether jobs may start on this host, or could if it were not about to end as idle."""
-    return host["state"] == "ok" or (host["state"] == "drained" and host["drained"] == _IDLE)
+    return bool(host["state"] == "ok" or (host["state"] == "drained" and host["drained"] == _IDLE))
 
 
 def _waits_for_ever(pilot: Pilot) -> bool:

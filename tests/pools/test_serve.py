@@ -349,6 +349,19 @@ def test_a_refusal_that_stays_is_repeated_ever_less_often_and_at_once_in_a_pool_
     assert site.slurm.submitted == 1
 
 
+def test_when_a_pilot_has_ended_the_next_one_is_requested_though_requests_were_refused(site: Site) -> None:
+    """A site that takes one job at a time of a user refuses the others, until that one has ended."""
+    name = site.requested()
+    site.slurm.refuses = "Job violates accounting/QOS policy"
+    site.api.join(name, 7)
+    site.stay(3600)
+    site.slurm.refuses = None
+    site.api.hosts[name] |= {"state": "silent", "jobs": []}
+    site.slurm.there.clear()
+    site.stay(40)
+    assert site.slurm.submitted == 2
+
+
 def test_pilots_that_fail_together_count_as_one_failure(site: Site) -> None:
     site.api.waiting = 3
     site.look()
