@@ -161,8 +161,10 @@ class Lookups:
         # Last of all, so that it is done once: all before it is tried again at the next look if it fails.
         if pilot.joined_at is not None:
             self._folders.charge(pilot.pool, max(1, pilot.gpus) * (gone_since - pilot.joined_at) / 3600)
-            self._problems.has_room(pilot.pool)
         self._folders.remove(pilot.name)
+        if pilot.joined_at is not None or pilot.slurm_job is None:
+            # A limit of the site has room again; or Slurm, which did not answer, has just said that there is no such job.
+            self._problems.over(pilot.pool)
 
     def _report_ends(self, pilot: Pilot) -> None:
         """Report, for a pilot that was killed before it could, which of its jobs had come to their ends."""
@@ -181,7 +183,7 @@ class Lookups:
         if pilot.where is None and how.startswith("CANCELLED") and ", on " not in how:
             said, fix = "Slurm had not started it.", f"Whoever cancelled it knows why. {_NEXT}"
         elif fix is None and how.startswith(_BY_SLURM):
-            fix = f"Slurm ended it, not gpuq. {_NEXT}"
+            fix = f"Slurm ended it, not gpuq; `sinfo -R` shows nodes with a fault. {_NEXT}"
         elif fix is None and _NOT_THERE.search(said):
             fix = "The nodes do not see this gpuq: install it in a folder that they share."
         elif fix is None:

@@ -49,8 +49,8 @@ class Problems:
         self._failures.pop(name, None)
         self._folders.note(name, None)
 
-    def has_room(self, name: str) -> None:
-        """A pilot of the pool has ended, so a limit of the site that others met may have room."""
+    def over(self, name: str) -> None:
+        """What kept requests of the pool from leading to pilots may be over."""
         self._failures.pop(name, None)
         self._again_at.pop(name, None)
 

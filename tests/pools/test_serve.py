@@ -362,6 +362,21 @@ def test_when_a_pilot_has_ended_the_next_one_is_requested_though_requests_were_r
     assert site.slurm.submitted == 2
 
 
+def test_a_controller_that_is_back_is_asked_for_a_pilot_within_minutes_however_long_it_was_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: set[str]) -> dict[str, SlurmJob]:
+        raise Unreachable("Slurm does not answer.")
+
+    site.slurm.loses, site.api.waiting = "request", 1
+    with monkeypatch.context() as patched:
+        patched.setattr(site.slurm, "jobs_in", away)
+        site.stay(7200)
+    site.slurm.loses = None
+    site.stay(60)
+    assert site.slurm.submitted == 1
+
+
 def test_pilots_that_fail_together_count_as_one_failure(site: Site) -> None:
     site.api.waiting = 3
     site.look()
@@ -429,7 +444,7 @@ def test_a_pilot_that_slurm_ended_before_it_joined_says_nothing_against_the_node
     site.slurm.there.clear()
     site.look()
     said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
-    assert said["fix"].startswith("Slurm ended it, not gpuq.")
+    assert said["fix"].startswith("Slurm ended it, not gpuq;")
 
 
 def test_the_pilots_of_a_pool_that_was_removed_end(site: Site) -> None:
