@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from math import inf
 from typing import Any
 
@@ -69,7 +70,9 @@ class Lookups:
         asked = [pilot for pilot in silent if pilot.gone_since is None]
         unnumbered = [pilot for pilot in pilots if pilot.slurm_job is None and pilot not in silent]
         wanted = [*asked, *unnumbered]
-        if wanted and now >= self._asked_at + min(_asked_every_s(pilot, now) for pilot in wanted):
+        if wanted and now >= self._asked_at + min(
+            _asked_every_s(pilot, hosts.get(pilot.name), now) for pilot in wanted
+        ):
             self._asked_at = now
             for place, pilots_there in by_place(unnumbered).items():
                 try:
@@ -197,13 +200,15 @@ def _waits_again(pilot: Pilot, job: SlurmJob) -> bool:
     return pilot.joined_at is not None and job.state in {"PENDING", "REQUEUED", "REQUEUE_HOLD"}
 
 
-def _asked_every_s(pilot: Pilot, now: float) -> float:
-    """How often Slurm is asked about a pilot that does not report. The longer one has waited in its queue, the less often."""
-    waits = (
-        pilot.joined_at is None and pilot.started_at is None and pilot.slurm_job is not None and not pilot.ended_by_us
-    )
-    waits_s = now - pilot.requested_at if waits else 0.0
-    return max(_ASK_SLURM_EVERY_S, _ASK_SLURM_AFTER * waits_s)
+def _asked_every_s(pilot: Pilot, host: Mapping[str, Any] | None, now: float) -> float:
+    """How often Slurm is asked about a pilot that does not report. The longer one has waited in its queue, or has been silent as
+    one that Slurm suspended, the less often."""
+    since = now
+    if host is not None and host.get("reported_at"):
+        since = datetime.fromisoformat(host["reported_at"]).timestamp()
+    elif not (pilot.joined_at or pilot.started_at or pilot.ended_by_us) and pilot.slurm_job is not None:
+        since = pilot.requested_at
+    return max(_ASK_SLURM_EVERY_S, _ASK_SLURM_AFTER * (now - since))
 
 
 def reports(host: Mapping[str, Any]) -> bool:

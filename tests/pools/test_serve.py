@@ -248,6 +248,20 @@ def test_slurm_is_asked_the_less_often_the_longer_a_pilot_has_waited(site: Site)
     assert 15 < site.slurm.asked < 35, "in eight hours"
 
 
+def test_slurm_is_asked_the_less_often_the_longer_a_pilot_is_suspended(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name, 7)
+    site.api.waiting = 0
+    site.look()
+    at = datetime.fromtimestamp(site.now, UTC).isoformat()
+    site.slurm.there[1] = "SUSPENDED"
+    site.api.hosts[name] |= {"state": "silent", "reported_at": at}
+    for _ in range(8 * 120):
+        site.look(after_s=30)
+    assert 15 < site.slurm.asked < 35, "in eight hours"
+    assert site.api.hosts[name]["jobs"] == [7], "it goes on when it is resumed"
+
+
 def test_a_pilot_is_cancelled_once(site: Site) -> None:
     name = site.requested()
     site.api.join(name)
