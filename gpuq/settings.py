@@ -54,7 +54,7 @@ FEATURES = Form(r"[A-Za-z0-9._:-]{1,64}", "of letters, digits, `.`, `_`, `:` and
 HOST_NAME = Form(r"[A-Za-z0-9._-]{1,64}", "of 1 to 64 letters, digits, `.`, `_` and `-`")
 ADDRESS = Form(r"[A-Za-z0-9.:_%-]+", "that is a host name or an IP address")
 OPTIONAL_ADDRESS = Form(r"[A-Za-z0-9.:_%-]{0,253}", "that is empty, a host name or an IP address")
-GPU_INDEXES = Form(r"[0-9]{1,3}", "that are indexes of GPUs")
+GPU_NAMES = Form(r"[0-9]{1,3}|(GPU|MIG)-[A-Za-z0-9/-]{1,100}", "that are indexes or UUIDs of GPUs")
 USER_NAMES = Form(r"[A-Za-z_][A-Za-z0-9._-]{0,63}\$?", "that are names of users")
 SOCKET_PATH = Form(r"(/[^\x00]{1,106})?", "that is empty or an absolute path of at most 107 characters")
 HOST_HEADER = Form(r"[A-Za-z0-9.:_\[\]-]+", "that are host names, each with its port or without")
@@ -67,8 +67,8 @@ class Devices:
 
     backend: Literal["auto", "nvml", "cpu", "none"] = "auto"
     """`nvml`, `cpu`, `auto`: NVIDIA GPUs where there are any, else CPU devices; or `none`: this host runs no jobs."""
-    only: Annotated[tuple[str, ...], GPU_INDEXES] = ()
-    """The GPUs to offer, by the index that `nvidia-smi` shows; empty: all."""
+    only: Annotated[tuple[str, ...], GPU_NAMES] = ()
+    """The GPUs and MIG slices to offer, by the index or UUID that `nvidia-smi -L` shows; empty: all."""
     cpu_count: Annotated[int, Range(at_least=1)] = 1
     """The number of CPU devices into which the machine's cores are divided."""
     cpu_cores: Annotated[int, Range(at_least=0)] = 0

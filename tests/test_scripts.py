@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.api.hosts.joining import command
-from gpuq.pools.request import script
+from gpuq.pools.slurm_job import script
 
 ROOT = Path(__file__).resolve().parents[1]
 SHELLCHECK = shutil.which("shellcheck")

@@ -14,9 +14,14 @@ from gpuq.errors import BadInput, Unreachable
 
 LABEL = "gpuq.pilot"
 """Of a pod: the number of its pilot."""
+FOLDER = "gpuq.folder"
+"""Of a pod: the folder of its pilot."""
 _ANSWER_WITHIN_S = 60.0
+# With these it is not known whether the cluster has done what it was asked for.
 _AWAY = re.compile(
-    r"Unable to connect to the server|connection refused|i/o timeout|TLS handshake|was refused|EOF|ServiceUnavailable",
+    r"Unable to connect to the server|connection refused|i/o timeout|TLS handshake|was refused|EOF|ServiceUnavailable"
+    r"|timed out|\(Timeout\)|ServerTimeout|deadline exceeded|request cancell?ed|connection (was )?(reset|lost)|leader changed"
+    r"|InternalError|TooManyRequests",
     re.IGNORECASE,
 )
 _ENDED = {"Succeeded", "Failed"}
@@ -50,6 +55,16 @@ class Pods:
             if pod["status"].get("phase") not in _ENDED and "deletionTimestamp" not in pod["metadata"]
         }
 
+    def jobs_in(self, folders: Collection[str]) -> dict[str, SlurmJob]:
+        """The pods of the pilots with these folders, by folder; also those that have ended, which stay until they are deleted.
+        Raises Unreachable."""
+        found = {}
+        for number, pod in self._listed(f"--selector={LABEL}").items() if folders else ():
+            folder = pod["metadata"].get("annotations", {}).get(FOLDER)
+            if folder in folders:
+                found[folder] = _job(number, pod)
+        return found
+
     def ended(self, job: int) -> str:
         """How this pod ended, in the cluster's words. Raises Unreachable, and BadInput where it is not there any more."""
         pods = self._pods([job])
@@ -76,9 +91,10 @@ class Pods:
             self._run(["delete", "pods", _selector(ids), "--wait=false", "--ignore-not-found", *options])
 
     def _pods(self, ids: Collection[int]) -> dict[int, dict[str, Any]]:
-        if not ids:
-            return {}
-        listed = json.loads(self._run(["get", "pods", _selector(ids), "--output=json"]))
+        return self._listed(_selector(ids)) if ids else {}
+
+    def _listed(self, selector: str) -> dict[int, dict[str, Any]]:
+        listed = json.loads(self._run(["get", "pods", selector, "--output=json"]))
         return {int(pod["metadata"]["labels"][LABEL]): pod for pod in listed["items"]}
 
     def _run(self, words: list[str], standard_input: str | None = None) -> str:

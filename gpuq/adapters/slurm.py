@@ -12,14 +12,21 @@ import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpuq.errors import BadInput, Unreachable
+from gpuq.messages.slurm_commands import MARK
 
 _ANSWER_WITHIN_S = 60.0
+# What a user's environment may say to Slurm's commands that holds for people, and not here: it would make many jobs of one,
+# or sbatch wait for its end; hide jobs from squeue; keep scancel from ending some, or let it ask first. How many GPUs a job has
+# is in the options.
+_NOT_HERE = re.compile(r"SBATCH_(ARRAY_INX|CLUSTERS|WAIT|GRES|GPUS\w*)|(SQUEUE|SCANCEL|SCONTROL)_\w+")
 # What sbatch says when the controller is away, in words that have not changed since 2010.
 _AWAY = re.compile(
     r"Unable to contact slurm controller|Connection (refused|timed out|reset)|Socket timed out|Communication connection failure"
-    r"|Zero Bytes were transmitted|Transport endpoint is not connected|standby mode|temporarily unable|Could not establish",
+    r"|Zero Bytes were transmitted|Transport endpoint is not connected|standby mode|temporarily unable|Could not establish"
+    r"|munge|Protocol authentication error",
     re.IGNORECASE,
 )
 # Refusals whose fix is another than other options for sbatch: what Slurm says in any version, and the fix.
@@ -39,7 +46,7 @@ _NUMBER = re.compile(r"(?:Submitted batch job )?(\d+)(?:;\S*)?")
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job that waits or runs. `reason`: Slurm's own, why it waits. `folder`: in which its script runs."""
+    """A job that waits, runs, or is being ended. `reason`: Slurm's own, why it waits. `folder`: in which its script runs."""
 
     id: int
     state: str
@@ -50,10 +57,23 @@ class SlurmJob:
 def check() -> None:
     """Raises BadInput where Slurm's commands are not installed."""
     for name in ("sbatch", "squeue", "scancel"):
-        if shutil.which(name) is None:
-            raise BadInput(
-                f"`{name}` is not on your PATH.", fix="Log in to a host from which you can submit Slurm jobs."
-            )
+        _program(name)
+
+
+def _program(name: str) -> str:
+    """Where Slurm's program of this name is, behind those on PATH that are gpuq's own. Raises BadInput."""
+    for folder in os.get_exec_path():
+        found = shutil.which(name, path=folder)
+        if found is not None and not _is_ours(Path(found)):
+            return found
+    problem = "The only `{}` on your PATH is gpuq's own." if shutil.which(name) else "`{}` is not on your PATH."
+    raise BadInput(problem.format(name), fix="Log in to a host from which you can submit Slurm jobs.")
+
+
+def _is_ours(program: Path) -> bool:
+    with suppress(OSError), program.open("rb") as file:
+        return MARK.encode() in file.read(1000)
+    return False
 
 
 def submit(script: str, options: Sequence[str]) -> int:
@@ -85,16 +105,16 @@ def ignores_the_script(options: Sequence[str]) -> bool:
 
 
 def jobs(ids: Collection[int]) -> dict[int, SlurmJob]:
-    """Those of these jobs that wait or run; a job that has ended is not among them. Raises Unreachable."""
-    return {one.id: one for one in (_waiting_or_running() if ids else ()) if one.id in ids}
+    """Those of these jobs that have not ended. Raises Unreachable."""
+    return {one.id: one for one in (_not_ended() if ids else ()) if one.id in ids}
 
 
 def jobs_in(folders: Collection[str]) -> dict[str, SlurmJob]:
-    """The jobs that wait or run with one of these folders as theirs, by folder. Raises Unreachable."""
-    return {one.folder: one for one in (_waiting_or_running() if folders else ()) if one.folder in folders}
+    """The jobs that have not ended with one of these folders as theirs, by folder. Raises Unreachable."""
+    return {one.folder: one for one in (_not_ended() if folders else ()) if one.folder in folders}
 
 
-def _waiting_or_running() -> Iterator[SlurmJob]:
+def _not_ended() -> Iterator[SlurmJob]:
     """This user's. Raises Unreachable."""
     # Without --jobs: an id that Slurm has forgotten would make it fail for all of them. Slurm 19 has no --me.
     said = _run(["squeue", f"--user={os.getuid()}", "--noheader", "--states=all", "--format=%i|%T|%r|%Z"])
@@ -105,8 +125,9 @@ def _waiting_or_running() -> Iterator[SlurmJob]:
             yield SlurmJob(int(number), state, reason, folder)
 
 
+# Not COMPLETING: until then processes of the job may run, for as long as the site's KillWait.
 _ENDED = {
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
     "REVOKED", "SPECIAL_EXIT", "TIMEOUT",
 }  # fmt: skip
 
@@ -148,24 +169,29 @@ def take_back(ids: Collection[int]) -> None:
             _run(["scancel", "--quiet", "--state=PENDING", *map(str, sorted(ids))])
 
 
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not _NOT_HERE.fullmatch(name)}
+
+
 def _run(command: list[str], standard_input: str | None = None, times: str = "standard") -> str:
     """The standard output. `times`: how squeue writes times, as for strftime."""
+    name, *words = command
     try:
         done = subprocess.run(
-            command,
+            [_program(name), *words],
             input=standard_input,
             stdin=subprocess.DEVNULL if standard_input is None else None,
             capture_output=True,
             text=True,
             errors="replace",
-            env={**os.environ, "SLURM_TIME_FORMAT": times},
+            env={**_environment(), "SLURM_TIME_FORMAT": times},
             timeout=_ANSWER_WITHIN_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Unreachable(f"`{command[0]}` gave no answer within a minute.", fix="Is Slurm's controller up?") from None
+        raise Unreachable(f"`{name}` gave no answer within a minute.", fix="Is Slurm's controller up?") from None
     except OSError as error:
-        raise BadInput(f"`{command[0]}` cannot be run: {error.strerror}.", fix="Is Slurm installed here?") from error
+        raise BadInput(f"`{name}` cannot be run: {error.strerror}.", fix="Is Slurm installed here?") from error
     if done.returncode == 0:
         return done.stdout
     said = (

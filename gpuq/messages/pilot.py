@@ -10,6 +10,10 @@ NOTICE_S = 60
 """Slurm signals a pilot so long before the end of its time: jobs can save their work, and no more start there."""
 
 
+ALL_POOLS = "all pools"
+"""No pool has this name: a problem of it is that of all pools together."""
+
+
 class Pilot(msgspec.Struct, frozen=True, kw_only=True):
     """`pilot.json`: a Slurm job of a pool that is to become the host `name` of this gpuq, with so many GPUs. With Kubernetes
     it is a pod, whose number is `slurm_job`. None: Slurm has not said the number yet.
@@ -48,7 +52,7 @@ class PilotProblem(msgspec.Struct, frozen=True):
 
 class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """`order.json`: as which host it joins, and when it ends. `secret` works once; the file is its owner's only. `version` is
-    that of the gpuq that wrote it, `at` when (Unix seconds)."""
+    that of the gpuq that wrote it."""
 
     main: str
     fingerprint: str
@@ -57,7 +61,6 @@ class PilotOrder(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float
     gpus: int
     version: str
-    at: float
     lasts_s: float | None = None
     """How long it may run, where the node cannot ask for that; None with Slurm."""
     whole_node: bool = False

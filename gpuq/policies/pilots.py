@@ -106,6 +106,11 @@ def horizon(
     return SCALING[scaling](idle_s, queue_wait_s, max(lasts, default=0.0))
 
 
+def fits(job: Demand, limits: PoolLimits) -> bool:
+    """Whether a new pilot of the pool could run the job."""
+    return job.devices <= limits.devices and (job.longest_s or 0.0) <= limits.time_s
+
+
 def plan(limits: PoolLimits, waiting: Iterable[Demand], pilots: Sequence[Allocation], horizon: Horizon) -> Requests:
     """The pilots that the waiting jobs need beyond those that are there.
 
@@ -117,8 +122,7 @@ def plan(limits: PoolLimits, waiting: Iterable[Demand], pilots: Sequence[Allocat
     possible: list[Demand] = []
     impossible: list[Demand] = []
     for job in waiting:
-        fits = job.devices <= limits.devices and (job.longest_s or 0.0) <= limits.time_s
-        (possible if fits else impossible).append(job)
+        (possible if fits(job, limits) else impossible).append(job)
     jobs = sorted(possible, key=lambda job: (job.devices, _part(job, horizon.seconds, limits.residents)), reverse=True)
     wanted: set[int] = set()
     cancel: list[int] = []

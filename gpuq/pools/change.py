@@ -19,7 +19,7 @@ from gpuq.pools import pool, sbatch_options
 from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pod import manifest, where
 from gpuq.pools.pool import Pool
-from gpuq.pools.request import options, script
+from gpuq.pools.slurm_job import options, script
 from gpuq.settings import load
 
 

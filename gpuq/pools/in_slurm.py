@@ -27,7 +27,8 @@ from gpuq.adapters import slurm
 from gpuq.adapters.certificates import Authority
 from gpuq.adapters.main_host import Joined, joined
 from gpuq.adapters.supervise import python_module
-from gpuq.errors import GpuqError
+from gpuq.cli.client import is_held
+from gpuq.errors import Conflict, GpuqError
 from gpuq.home import Home, write_private
 from gpuq.logs import report, start_log
 from gpuq.messages import main_job
@@ -64,6 +65,11 @@ class InSlurm:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
             asyncio.get_running_loop().add_signal_handler(number, self._asked.put_nowait, number)
         self._home.create()
+        if is_held(self._home.run / "up.lock"):  # before the home names this job in place of that one
+            raise Conflict(
+                f"A gpuq of {self._home.root} runs already.",
+                fix="It is another Slurm job's, or was started on a host: `gpuq queue` finds it. This Slurm job ends.",
+            )
         main_job.save(self._home, self._job)
         (self._home.run / "http.json").unlink(missing_ok=True)
         hosts_at = f"{self._node}:{_port_for_hosts(self._settings)}"

@@ -9,10 +9,12 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gpuq.adapters import slurm
+from gpuq.adapters.slurm import SlurmJob
 from gpuq.adapters.supervise import python_module
 from gpuq.cli.client import is_held
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, Unreachable
@@ -21,6 +23,7 @@ from gpuq.logs import last_words, report
 from gpuq.messages import main_job
 from gpuq.messages.main_job import MainJob
 from gpuq.messages.pilot import NOTICE_S
+from gpuq.pools import sbatch_options
 
 _READY_WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.5
@@ -78,9 +81,11 @@ class MainJobRequests:
     def start(self, own: Sequence[str]) -> None:
         """Request the job unless there is one, wait until gpuq runs in it, and print where. Raises GpuqError."""
         self._slurm.check()
-        found = main_job.read(self._home)
-        if found is not None and found.slurm_job in self._slurm.jobs({found.slurm_job}):
-            self._wait(found.slurm_job)
+        sbatch_options.check(own, allowed=("--requeue",))
+        while (job := self._job()) is not None and job.state == "COMPLETING":  # the one before; it holds the home
+            self._pause(_ASK_SLURM_EVERY_S)
+        if job is not None:
+            self._wait(job.id)
             return
         if is_held(self._home.run / "up.lock"):
             raise Conflict(
@@ -95,28 +100,53 @@ class MainJobRequests:
                 "With what is behind `--`, sbatch would run something else than gpuq.", fix="Leave only options there."
             )
         self._home.create()
-        number = self._slurm.submit(script(self._home), options_of(own, self._home.logs))
+        number = self._submitted(own)
         main_job.save(self._home, MainJob(slurm_job=number))
         print(f"Slurm job {number} is requested; gpuq runs in it.", flush=True)
         self._wait(number)
 
     def stop(self, *, stop_jobs: bool) -> None:
         """End gpuq and its Slurm job, with the running jobs or without. Raises GpuqError."""
-        found = main_job.read(self._home)
-        job = None if found is None else self._slurm.jobs({found.slurm_job}).get(found.slurm_job)
-        if found is not None and job is not None:
-            if job.state == "RUNNING":
-                self._slurm.signal(found.slurm_job, "USR2" if stop_jobs else "TERM")
-            else:
-                self._slurm.cancel([found.slurm_job])
-            while found.slurm_job in self._slurm.jobs({found.slurm_job}):
-                self._pause(1.0)
+        job = self._job()
+        if job is not None and job.state == "RUNNING":
+            self._slurm.signal(job.id, "USR2" if stop_jobs else "TERM")
+        elif job is not None:
+            self._slurm.cancel([job.id])
+        while (left := self._job()) is not None and left.state != "COMPLETING":
+            self._pause(_ASK_SLURM_EVERY_S)
         self._home.main_job_file.unlink(missing_ok=True)
-        if found is None or job is None:
+        if job is None:
             raise Unreachable(
                 f"No gpuq runs in a Slurm job of {self._home.root}.", fix="`gpuq up --in-slurm` starts one."
             )
-        print(f"gpuq has ended, and Slurm job {found.slurm_job}. Its pilots and their jobs go on, each to its limit.")
+        print(f"gpuq has ended, and Slurm job {job.id}. Its pilots and their jobs go on, each to its limit.")
+
+    def _job(self) -> SlurmJob | None:
+        """The Slurm job of this home that has not ended, by its number, or by its folder where sbatch's answer was lost. The home
+        has its number then. Raises Unreachable."""
+        found, folder = main_job.read(self._home), str(self._home.logs)
+        known = self._slurm.jobs({found.slurm_job}).get(found.slurm_job) if found is not None else None
+        job: SlurmJob | None = known or self._slurm.jobs_in({folder}).get(folder)
+        if job is not None and (found is None or found.slurm_job != job.id):
+            main_job.save(self._home, MainJob(slurm_job=job.id))
+        return job
+
+    def _submitted(self, own: Sequence[str]) -> int:
+        """Request the job; its number. Where sbatch gives no answer, it is looked for. Raises GpuqError."""
+        try:
+            number: int = self._slurm.submit(script(self._home), options_of(own, self._home.logs))
+        except Unreachable as error:
+            until = self._clock() + _READY_WITHIN_S
+            while self._clock() < until:
+                with suppress(Unreachable):
+                    if (job := self._job()) is not None:
+                        return job.id
+                self._pause(_ASK_SLURM_EVERY_S)
+            raise Unreachable(
+                f"{error.message} Slurm shows no job of gpuq.",
+                fix="`gpuq up --in-slurm`, said again, finds one that Slurm has taken up late, and else requests one.",
+            ) from error
+        return number
 
     def _wait(self, number: int) -> None:
         """Until gpuq runs in this job, and print where. Raises Unreachable while Slurm does not start it, Failure if it ended."""

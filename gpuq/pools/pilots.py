@@ -55,10 +55,10 @@ class PilotFolders:
         """Replace what a pilot is to do."""
         write_private(self._home.pilots / order.host / "order.json", msgspec.json.encode(order))
 
-    def invited_to(self, name: str) -> str | None:
-        """Where the pilot is to join; None if its order cannot be read."""
+    def ordered(self, name: str) -> PilotOrder | None:
+        """What the pilot is to do; None if that cannot be read, as an order of another release."""
         try:
-            return msgspec.json.decode((self._home.pilots / name / "order.json").read_bytes(), type=PilotOrder).main
+            return msgspec.json.decode((self._home.pilots / name / "order.json").read_bytes(), type=PilotOrder)
         except (OSError, msgspec.MsgspecError):
             return None
 
@@ -109,6 +109,7 @@ class PilotFolders:
         """Replace what keeps a pool from getting pilots; None: nothing does."""
         file = self._home.pilots / f"{pool}.problem"
         if problem is not None:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_private(file, msgspec.json.encode(problem))
         else:
             file.unlink(missing_ok=True)

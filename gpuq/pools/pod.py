@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gpuq.adapters.kubernetes import LABEL
+from gpuq.adapters.kubernetes import FOLDER, LABEL
 from gpuq.messages.pilot import NOTICE_S
 from gpuq.pools.pool import Pod, Pool
 
@@ -47,5 +47,9 @@ def manifest(pool: Pool, pod: Pod, gpus: int, folder: Path, number: int) -> dict
     }
     if pod.node_selector:
         spec["nodeSelector"] = pod.node_selector
-    metadata = {"name": f"gpuq-{pool.name}-{number}", "labels": {**labels, LABEL: str(number)}}
+    metadata = {
+        "name": f"gpuq-{pool.name}-{number}",
+        "labels": {**labels, LABEL: str(number)},
+        "annotations": {FOLDER: str(folder)},
+    }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -7,8 +7,13 @@ import re
 _WAITS_FOR_EVER = (
     (
         # Not `RunMinutes`, of which there are more once running jobs have ended.
-        r"(Assoc|QOS)Grp(?!\w*RunMinutes)\w*Minutes\w*|InvalidAccount|InvalidQOS",
+        r"(Assoc|QOS)Grp((?!\w*RunMinutes)\w*Minutes|Wall)\w*",
         "Its account or QOS has no hours left: add a pool with another one, `gpuq pool add slurm ... -- --account=NAME`.",
+    ),
+    (
+        r"InvalidAccount|InvalidQOS",
+        "There is no such account or QOS for you any more; `sacctmgr show associations user=$USER` has those that there are: "
+        "add a pool with one of them, `gpuq pool add slurm ... -- --account=NAME`.",
     ),
     (
         r"(Account|QOS)NotAllowed",
@@ -22,7 +27,15 @@ _WAITS_FOR_EVER = (
         r"(Assoc|QOS)Max\w*Per(Job|Node)\w*|PartitionNodeLimit|BadConstraints|PartitionConfig|ReservationDeleted",
         "No such pilot can start: add a pool with less `--gpus`, or other options behind `--`.",
     ),
-    (r"JobHeld\w*", "It is held: `scontrol release ID` lets it start, or ask your site why they held it."),
+    (
+        r"(Assoc|QOS)Min\w*",
+        "The account or the QOS is for larger jobs: add a pool with more `--gpus`, or with another one behind `--`.",
+    ),
+    # A job whose start failed on its node waits in held state, with words in place of the reason.
+    (
+        r"JobHeld\w*|JobHoldMaxRequeue|.*\bheld\b.*",
+        "It is held: `scontrol release ID` lets it start, or ask your site why they held it.",
+    ),
 )
 
 

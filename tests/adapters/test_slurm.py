@@ -7,6 +7,7 @@ import pytest
 from gpuq.adapters import slurm
 from gpuq.adapters.slurm import SlurmJob
 from gpuq.errors import BadInput, Unreachable
+from gpuq.messages.slurm_commands import MARK
 
 
 @pytest.fixture
@@ -26,6 +27,34 @@ def test_a_job_is_known_by_the_number_that_sbatch_prints_with_or_without_a_clust
     assert slurm.submit("#!/bin/sh\n", []) == 17
     prints(commands, "sbatch", out="18;cluster\n")
     assert slurm.submit("#!/bin/sh\n", []) == 18
+
+
+def test_what_the_environment_says_to_slurms_commands_makes_no_array_hides_no_job_and_keeps_none_from_its_end(
+    commands: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SBATCH_ARRAY_INX", "SBATCH_WAIT", "SQUEUE_PARTITION", "SCANCEL_INTERACTIVE", "SBATCH_ACCOUNT"):
+        monkeypatch.setenv(name, "1")
+    (commands / "sbatch").write_text("#!/bin/sh\nenv | grep -E '^(SBATCH|SQUEUE|SCANCEL)_' >&2; exit 1\n")
+    (commands / "sbatch").chmod(0o755)
+    with pytest.raises(BadInput, match=r"it: SBATCH_ACCOUNT=1$"):
+        slurm.submit("#!/bin/sh\n", [])
+
+
+def test_gpuqs_own_commands_are_not_taken_for_slurms(
+    commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own := tmp_path / "own").mkdir()
+    for name in ("sbatch", "squeue", "scancel"):
+        (own / name).write_text(f"#!/bin/sh\n{MARK}\necho 1\n")
+        (own / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:{commands}")
+    with pytest.raises(BadInput, match=r"The only `sbatch` on your PATH is gpuq's own\."):
+        slurm.submit("#!/bin/sh\n", [])
+    (commands / "sbatch").write_text("#!/bin/sh\necho 17\n")
+    (commands / "sbatch").chmod(0o755)
+    assert slurm.submit("#!/bin/sh\n", []) == 17
+    with pytest.raises(BadInput, match="The only `squeue`"):
+        slurm.check()
 
 
 def test_a_number_is_found_behind_what_a_site_prints_besides(commands: Path) -> None:
@@ -84,6 +113,14 @@ def test_a_controller_that_is_away_is_no_refusal(commands: Path) -> None:
         slurm.jobs({1})
 
 
+def test_a_login_node_whose_munge_is_away_is_no_refusal(commands: Path) -> None:
+    failed = 'Munge encode failed: Failed to access "/run/munge/munge.socket.2": No such file or directory'
+    said = f"sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: {failed}\n"
+    prints(commands, "sbatch", err=said, code=1)
+    with pytest.raises(Unreachable, match="Munge encode failed"):
+        slurm.submit("#!/bin/sh\n", [])
+
+
 def test_a_job_is_found_by_its_folder_and_other_lines_are_passed_over(commands: Path) -> None:
     lines = [
         "CLUSTER: gpu",
@@ -100,9 +137,20 @@ def test_a_job_is_found_by_its_folder_and_other_lines_are_passed_over(commands: 
 
 
 def test_jobs_that_have_ended_and_those_of_others_are_left_out(commands: Path) -> None:
-    lines = ["1|RUNNING|None", "2|PENDING|Resources", "3|COMPLETED|None", "4_[0-9]|PENDING|Priority", "5|RUNNING|None"]
+    lines = [
+        "1|RUNNING|None",
+        "2|PENDING|Resources",
+        "3|COMPLETED|None",
+        "6|COMPLETING|None",
+        "4_[0-9]|PENDING|Priority",
+        "5|RUNNING|None",
+    ]
     prints(commands, "squeue", out="".join(f"{line}\n" for line in lines))
-    assert slurm.jobs({1, 2, 3}) == {1: SlurmJob(1, "RUNNING", "None"), 2: SlurmJob(2, "PENDING", "Resources")}
+    assert slurm.jobs({1, 2, 3, 6}) == {
+        1: SlurmJob(1, "RUNNING", "None"),
+        2: SlurmJob(2, "PENDING", "Resources"),
+        6: SlurmJob(6, "COMPLETING", "None"),  # its processes may run yet
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +59,18 @@ def test_a_pod_needs_an_image_and_the_volume_of_the_home(words: list[str]) -> No
 def test_others_than_slurm_and_kubernetes_are_not_known() -> None:
     with pytest.raises(BadInput, match="from Slurm and Kubernetes only"):
         pool.run(["add", "nomad"])
+
+
+def test_the_pools_are_listed_while_one_of_their_pilots_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its folder may be removed between two steps of the command; here its record cannot be read."""
+    monkeypatch.setenv("GPUQ_HOME", str(tmp_path))
+    asked = {"name": "slurm", "gpus": 2, "most": 4, "time_limit_s": 3600.0}
+    (tmp_path / "pools.json").write_text(json.dumps([asked]))
+    (tmp_path / "pilots" / "slurm-1" / "pilot.json").mkdir(parents=True)
+    (tmp_path / "pilots" / "all pools.problem").write_text('{"at": 1.0, "problem": "Jobs wait.", "fix": "Add a pool."}')
+    assert pool.run([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:4] == ["slurm", "0", "4", "2"]
+    assert lines[2:] == ["Jobs wait. Add a pool."]

@@ -8,10 +8,14 @@ import ssl
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from gpuq.adapters.lock import only_one
 from gpuq.adapters.main_host import Joined, joined
+from gpuq.errors import Conflict
 from gpuq.home import Home
 from gpuq.messages import main_job
+from gpuq.messages.main_job import MainJob
 from gpuq.pools.in_slurm import InSlurm, environment_of, readdress_pilots
 from gpuq.settings import load
 
@@ -34,6 +38,17 @@ def test_its_services_take_pilots_at_its_node_and_start_no_job_there(tmp_path: P
     assert after.api.hosts_at == ("n1:2",)
     assert after.api.allowed_hosts == ("a.example.org", "n1")
     assert after.devices.backend == "none"
+
+
+async def test_a_second_slurm_job_of_a_home_ends_and_takes_nothing_from_the_first(tmp_path: Path) -> None:
+    """As where Slurm took up a request late, after the command had been said again."""
+    settings = load({"GPUQ_HOME": str(tmp_path)})
+    settings.home.create()
+    first = MainJob(slurm_job=11, node="n1", url="https://n1:4000")
+    main_job.save(settings.home, first)
+    with only_one(settings.home.run / "up.lock", "`gpuq up`"), pytest.raises(Conflict, match="runs already"):
+        await InSlurm(settings, 12).run()
+    assert main_job.read(settings.home) == first
 
 
 async def test_its_tls_port_passes_on_what_its_authority_vouches_for(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ URL = "https://n1:4000"
 
 class FakeSlurm:
     def __init__(self) -> None:
-        self.state, self.refuses = "", ""
+        self.state, self.refuses, self.loses = "", "", False
         self.signals: list[str] = []
         self.script, self.options = "", list[str]()
 
@@ -38,10 +38,16 @@ class FakeSlurm:
 
     def submit(self, script: str, options: list[str]) -> int:
         self.script, self.options, self.state = script, options, "PENDING"
+        if self.loses:
+            raise Unreachable("`sbatch` gave no answer within a minute.")
         return 12
 
     def jobs(self, ids: set[int]) -> dict[int, SlurmJob]:
         return {12: SlurmJob(12, self.state, "Resources")} if self.state and 12 in ids else {}
+
+    def jobs_in(self, folders: set[str]) -> dict[str, SlurmJob]:
+        own = [word.removeprefix("--chdir=") for word in self.options if word.startswith("--chdir=")]
+        return {folder: SlurmJob(12, self.state, "Resources") for folder in own if self.state and folder in folders}
 
     def ended(self, job: int) -> str:
         return "FAILED, NonZeroExitCode, exit code 2:0, on n1"
@@ -98,6 +104,50 @@ def test_it_is_requested_once_and_says_where_it_runs(place: Place, capsys: pytes
     place.requests.start([])
     assert "on n1" in capsys.readouterr().out
     assert place.slurm.script == "", "it is requested once"
+
+
+def test_a_request_that_slurm_took_without_answering_is_found_by_its_folder(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.slurm.loses, place.then = True, place.run
+    place.requests.start([])
+    assert "on n1" in capsys.readouterr().out
+    place.home.main_job_file.unlink()  # as if the command had been ended while it waited for the answer
+    place.slurm.script, place.then = "", place.run
+    place.requests.start([])
+    assert place.slurm.script == "", "it is requested once"
+    place.home.main_job_file.unlink()
+    place.requests.stop(stop_jobs=False)
+    assert place.slurm.signals == ["TERM"]
+
+
+def test_a_request_that_never_reached_slurm_is_said_to_be_unknown(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.slurm.loses = True
+    monkeypatch.setattr(place.slurm, "jobs_in", lambda folders: {})
+    with pytest.raises(Unreachable, match=r"gave no answer within a minute\. Slurm shows no job of gpuq") as unknown:
+        place.requests.start([])
+    assert "said again" in unknown.value.fix
+
+
+def test_the_next_one_is_requested_when_the_one_before_has_ended(place: Place) -> None:
+    main_job.save(place.home, MainJob(slurm_job=12, node="n1", url=URL))
+    place.slurm.state = "COMPLETING"
+
+    def end() -> None:
+        place.slurm.state, place.then = "", place.run
+
+    place.then = end
+    place.requests.start([])
+    assert place.slurm.script
+
+
+@pytest.mark.parametrize("option", ["--array=0-3", "--chdir=/tmp", "--wait", "-N2"])
+def test_options_with_which_there_would_not_be_one_job_are_refused(place: Place, option: str) -> None:
+    with pytest.raises(BadInput):
+        place.requests.start([option])
+    assert place.slurm.script == ""
 
 
 def test_what_slurm_refuses_leaves_nothing(place: Place) -> None:

@@ -17,6 +17,8 @@ from gpuq.pools.sbatch_options import check, speak_of_gpus, takes_whole_node
         (["-p", "gpu", "--wait"], "--wait"),
         (["-W"], "--wait"),
         (["--test-only"], "--test-only"),
+        (["-Q"], "--quiet"),
+        (["--gres=gpu:1", ":", "--gres=gpu:1"], "several Slurm jobs"),
         (["--wrap", "sleep 100"], "--wrap"),
         (["--requeue"], "--requeue"),
         (["-Mgpu"], "--clusters"),
@@ -43,6 +45,10 @@ def test_other_options_are_left_to_slurm() -> None:
             "--nodes=1",
             "--nodelist=n[1-3]",
             "--comment=a b",
+            "--comment",
+            "-abc",
+            "-J",
+            "--array",
             "--time=1:00:00",
         ]
     )

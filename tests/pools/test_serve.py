@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from gpuq_workers import last_events
 from gpuq.adapters.slurm import SlurmJob
 from gpuq.errors import BadInput, Conflict, Unreachable
 from gpuq.home import Home
-from gpuq.pools import pool
+from gpuq.pools import pilots, pool, requests, serve
 from gpuq.pools.pilots import PilotFolders
 from gpuq.pools.pool import Pod, Pool
 from gpuq.pools.serve import Pools
@@ -145,8 +146,9 @@ class Site:
         pool.add(self.home, Pool(name="slurm", most=3))
         self.restart()
 
-    def restart(self) -> None:
-        self.pools = Pools(self.home, self.api, self.slurm, lambda: self.now)  # type: ignore[arg-type]
+    def restart(self, **others: Any) -> None:
+        """Start the process again, with `others` of its settings."""
+        self.pools = Pools(self.home, self.api, self.slurm, lambda: self.now, **others)  # type: ignore[arg-type]
 
     def look(self, after_s: float = 60.0) -> None:
         self.now += after_s
@@ -246,6 +248,20 @@ def test_slurm_is_asked_the_less_often_the_longer_a_pilot_has_waited(site: Site)
     assert 15 < site.slurm.asked < 35, "in eight hours"
 
 
+def test_slurm_is_asked_the_less_often_the_longer_a_pilot_is_suspended(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name, 7)
+    site.api.waiting = 0
+    site.look()
+    at = datetime.fromtimestamp(site.now, UTC).isoformat()
+    site.slurm.there[1] = "SUSPENDED"
+    site.api.hosts[name] |= {"state": "silent", "reported_at": at}
+    for _ in range(8 * 120):
+        site.look(after_s=30)
+    assert 15 < site.slurm.asked < 35, "in eight hours"
+    assert site.api.hosts[name]["jobs"] == [7], "it goes on when it is resumed"
+
+
 def test_a_pilot_is_cancelled_once(site: Site) -> None:
     name = site.requested()
     site.api.join(name)
@@ -293,7 +309,7 @@ def test_a_pilot_that_slurm_ended_is_asked_for_its_last_ends_before_its_jobs_cou
 
 
 def test_a_pilot_is_ordered_to_have_the_settings_of_this_gpuq(site: Site) -> None:
-    site.pools.settings = {"learning": {"level_after_s": 10.0}}
+    site.restart(settings={"learning": {"level_after_s": 10.0}})
     order = json.loads((site.home.pilots / site.requested() / "order.json").read_bytes())
     assert order["settings"] == {"learning": {"level_after_s": 10.0}}
 
@@ -308,6 +324,19 @@ def test_a_pilot_that_waits_in_slurms_queue_for_an_hour_still_has_a_valid_invita
     assert site.slurm.submitted == 1
 
 
+def test_a_pilot_that_waits_while_gpuq_is_upgraded_is_ordered_to_run_the_new_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = site.requested()
+    monkeypatch.setattr(serve, "__version__", "9.9")
+    monkeypatch.setattr(requests, "__version__", "9.9")
+    site.restart()
+    site.look(after_s=3)
+    assert json.loads((site.home.pilots / name / "order.json").read_bytes())["version"] == "9.9"
+    site.look(after_s=3)
+    assert len(site.api.invited) == 2, "once"
+
+
 def test_a_refusal_of_slurm_is_not_repeated_for_a_minute(site: Site) -> None:
     site.api.waiting = 1
     site.slurm.refuses = "Invalid account"
@@ -319,6 +348,72 @@ def test_a_refusal_of_slurm_is_not_repeated_for_a_minute(site: Site) -> None:
     site.slurm.refuses = None
     site.look()
     assert site.slurm.submitted == 1
+
+
+def test_a_refusal_that_stays_is_repeated_ever_less_often_and_at_once_in_a_pool_that_is_added_again(site: Site) -> None:
+    site.api.waiting, site.slurm.refuses = 1, "Invalid account"
+    for _ in range(8 * 1200):
+        site.look(after_s=3)
+    assert len(site.api.invited) < 30, "in eight hours"
+    site.slurm.refuses = None
+    pool.remove(site.home, "slurm")
+    site.look(after_s=3)
+    pool.add(site.home, Pool(name="slurm", most=3))
+    site.look(after_s=3)
+    assert site.slurm.submitted == 1
+
+
+def test_when_a_pilot_has_ended_the_next_one_is_requested_though_requests_were_refused(site: Site) -> None:
+    """A site that takes one job at a time of a user refuses the others, until that one has ended."""
+    name = site.requested()
+    site.slurm.refuses = "Job violates accounting/QOS policy"
+    site.api.join(name, 7)
+    site.stay(3600)
+    site.slurm.refuses = None
+    site.api.hosts[name] |= {"state": "silent", "jobs": []}
+    site.slurm.there.clear()
+    site.stay(40)
+    assert site.slurm.submitted == 2
+
+
+def test_a_controller_that_is_back_is_asked_for_a_pilot_within_minutes_however_long_it_was_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: set[str]) -> dict[str, SlurmJob]:
+        raise Unreachable("Slurm does not answer.")
+
+    site.slurm.loses, site.api.waiting = "request", 1
+    with monkeypatch.context() as patched:
+        patched.setattr(site.slurm, "jobs_in", away)
+        site.stay(7200)
+    site.slurm.loses = None
+    site.stay(60)
+    assert site.slurm.submitted == 1
+
+
+def test_pilots_that_fail_together_count_as_one_failure(site: Site) -> None:
+    site.api.waiting = 3
+    site.look()
+    site.slurm.there.clear()
+    site.look()
+    assert site.pilots == []
+    site.look(after_s=61)
+    assert site.slurm.submitted == 6
+
+
+def test_after_a_pilot_that_joined_the_first_failure_counts_as_the_first(site: Site) -> None:
+    site.api.waiting, site.slurm.refuses = 1, "Invalid account"
+    site.stay(900)
+    site.slurm.refuses = None
+    site.stay(1000)
+    (name,) = site.pilots
+    site.api.join(name, 7)
+    site.look()
+    site.api.waiting, site.slurm.refuses = 1, "Invalid account"
+    site.look()
+    site.slurm.refuses = None
+    site.look()
+    assert site.slurm.submitted == 2
 
 
 def test_an_account_without_hours_is_said_in_slurms_word_with_the_fix_until_the_pilot_starts(site: Site) -> None:
@@ -353,6 +448,17 @@ def test_a_pilot_that_ended_before_it_joined_is_replaced_a_minute_later(site: Si
     site.api.join(site.pilots[0], 7)
     site.look()
     assert not (site.home.pilots / "slurm.problem").exists()
+
+
+def test_a_pilot_that_slurm_ended_before_it_joined_says_nothing_against_the_nodes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.slurm, "ended", lambda job: "PREEMPTED, None, exit code 0:15, on n7")
+    site.requested()
+    site.slurm.there.clear()
+    site.look()
+    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    assert said["fix"].startswith("Slurm ended it, not gpuq;")
 
 
 def test_the_pilots_of_a_pool_that_was_removed_end(site: Site) -> None:
@@ -437,8 +543,19 @@ class FakePods(FakeSlurm):
             raise Unreachable("The cluster does not answer.")
 
     def submit(self, manifest: dict[str, Any]) -> None:  # type: ignore[override]
+        self._reach()
         self.manifests.append(manifest)
-        self.there[int(manifest["metadata"]["labels"]["gpuq.pilot"])] = "PENDING"
+        if self.loses != "late":
+            self.there[int(manifest["metadata"]["labels"]["gpuq.pilot"])] = "PENDING"
+        if self.loses:
+            raise Unreachable("The cluster does not answer.")
+
+    def folder_of(self, number: int) -> str:
+        return next(
+            str(one["metadata"]["annotations"]["gpuq.folder"])
+            for one in self.manifests
+            if one["metadata"]["labels"]["gpuq.pilot"] == str(number)
+        )
 
 
 def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: Site) -> None:
@@ -450,7 +567,7 @@ def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: 
     def place(where: Any) -> FakePods:
         return places.setdefault(tuple(where), FakePods())
 
-    site.pools.pods = place
+    site.restart(pods=place)
     site.api.waiting = 2
     site.look()
     (there,) = places.values()
@@ -474,7 +591,7 @@ def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: 
 def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) -> None:
     """Its pool was removed, so its pilots are to be ended, which cannot be done; and one of Slurm's has ended meanwhile."""
     pods = FakePods()
-    site.pools.pods = lambda _: pods
+    site.restart(pods=lambda _: pods)
     pool.remove(site.home, "slurm")
     pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
     site.api.waiting = 1
@@ -493,9 +610,47 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) 
     assert pods.there == {}
 
 
+@pytest.mark.parametrize("how", ["answer", "late"])
+def test_a_pod_that_was_created_without_an_answer_is_found_and_deleted(site: Site, how: str) -> None:
+    pods = FakePods()
+    site.restart(pods=lambda _: pods)
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+    site.api.waiting, pods.loses = 1, how
+    site.look()
+    site.stay(50)
+    (number,) = numbers(pods.manifests)
+    pods.there[number], pods.loses = "PENDING", None
+    site.stay(60)
+    (pilot,) = PilotFolders(site.home).read()
+    assert pilot.slurm_job == number
+    site.api.waiting = 0
+    site.stay(60)
+    assert (pods.there, site.pilots) == ({}, [])
+
+
+def test_what_a_pod_took_is_charged_once_though_it_cannot_be_deleted_for_a_while(site: Site) -> None:
+    pods = FakePods()
+    site.restart(pods=lambda _: pods)
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+    name = site.requested()
+    site.api.join(name)
+    site.look(after_s=3)
+    site.api.hosts[name]["state"], site.api.waiting = "silent", 0
+    pods.there.clear()
+    site.look(after_s=3600)
+    pods.away = True
+    site.stay(60)
+    pods.away = False
+    site.stay(60)
+    assert site.pilots == []
+    assert PilotFolders(site.home).hours("pods") == pytest.approx(1.0, abs=0.05)
+
+
 def test_a_pod_that_runs_and_does_not_join_is_called_a_pod(site: Site) -> None:
     pods = FakePods()
-    site.pools.pods = lambda _: pods
+    site.restart(pods=lambda _: pods)
     pool.remove(site.home, "slurm")
     pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
     site.api.waiting = 1
@@ -554,6 +709,7 @@ def test_a_pilot_that_ends_idle_while_a_dead_one_holds_its_device_is_replaced_at
     site.api.join(dead, 7)
     site.look()
     site.api.hosts[dead] |= {"state": "silent"}
+    site.slurm.there[1] = "RUNNING"
     site.look(after_s=3)
     (name,) = set(site.pilots) - {dead}
     site.api.join(name)
@@ -564,6 +720,21 @@ def test_a_pilot_that_ends_idle_while_a_dead_one_holds_its_device_is_replaced_at
     site.look()
     site.look(after_s=3)
     assert site.slurm.submitted == 3
+
+
+@pytest.mark.parametrize("state", ["PENDING", "REQUEUE_HOLD"])
+def test_a_pilot_that_slurm_ended_and_queued_again_is_gone_and_cancelled(site: Site, state: str) -> None:
+    """As for a job of a higher priority, where the site's own plugin has set --requeue. It may wait there for days."""
+    name = site.requested()
+    site.slurm.there[1] = "RUNNING"
+    site.api.join(name, 7)
+    site.api.waiting = 0
+    site.look()
+    site.slurm.there[1] = state
+    site.api.hosts[name]["state"] = "silent"
+    site.stay(90)
+    assert site.slurm.cancelled == [1]
+    assert (site.api.hosts, site.pilots) == ({}, [])
 
 
 def test_a_pilot_that_is_gone_has_no_room_and_is_removed_without_asking_slurm_again(site: Site) -> None:
@@ -609,6 +780,27 @@ def test_a_pilot_whose_jobs_were_shorter_than_a_look_has_worked(site: Site) -> N
     assert site.slurm.submitted == 2, "the next one is requested at once"
 
 
+def test_a_pilot_that_can_start_no_job_has_no_room_and_ends_when_it_is_idle(site: Site) -> None:
+    """As one whose node has no space left. It is heard, so Slurm is not asked."""
+    name = site.requested()
+    site.api.join(name)
+    site.api.hosts[name]["state"] = "failing"
+    site.slurm.there[1] = "RUNNING"
+    site.look(after_s=3)
+    assert (site.slurm.submitted, site.slurm.asked) == (2, 0)
+    site.stay(600)
+    site.look_idle()
+    assert 1 in site.slurm.cancelled
+
+
+def test_a_pilot_that_an_admin_drained_has_no_room(site: Site) -> None:
+    name = site.requested()
+    site.api.join(name, 7)
+    site.api.hosts[name] |= {"devices": 2, "state": "drained", "drained": "the fan is loud"}
+    site.look(after_s=3)
+    assert site.slurm.submitted == 2
+
+
 @pytest.mark.parametrize(("promised", "pilots"), [(20, 1), (80, 2)])
 def test_thrifty_requests_no_pilot_for_a_job_that_may_run_beside_another_before_that_ends(
     site: Site, promised: int, pilots: int
@@ -633,6 +825,18 @@ def test_a_pilot_has_as_many_gpus_as_the_waiting_jobs_need(site: Site) -> None:
         "--gres=gpu:4",
         "--gres=gpu:2",
     ]
+
+
+def test_jobs_that_no_pilot_of_any_pool_can_run_are_said_while_they_wait(site: Site) -> None:
+    """As one whose kind may take longer than the pilots last, by its forecast."""
+    said = site.home.pilots / "all pools.problem"
+    site.api.waiting, site.api.forecast = 1, {"duration_p90_s": 5 * 3600.0}
+    site.look()
+    assert site.slurm.submitted == 0
+    assert "may take longer than it lasts" in json.loads(said.read_text())["problem"]
+    pool.add(site.home, Pool(name="long", time_limit_s=6 * 3600.0))
+    site.look()
+    assert (site.slurm.submitted, said.exists()) == (1, False)
 
 
 def test_a_second_pool_requests_pilots_only_for_what_the_first_cannot_run(site: Site) -> None:
@@ -693,7 +897,7 @@ def test_a_pilot_is_not_idle_while_the_dispatcher_does_not_hear_it(site: Site) -
     name = site.requested()
     site.api.join(name)
     site.look(after_s=3)
-    site.api.hosts[name]["state"] = "silent"
+    site.api.hosts[name]["state"], site.slurm.there[1] = "silent", "RUNNING"
     site.stay(1200)
     assert 1 not in site.slurm.cancelled
     site.api.hosts[name]["state"] = "ok"
@@ -737,6 +941,17 @@ def test_a_pilot_that_joined_before_its_number_was_known_ends_when_it_is_idle(si
     assert site.slurm.cancelled == [1]
 
 
+def test_a_home_that_is_full_requests_no_pilot_and_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded", str(path))
+
+    monkeypatch.setattr(pilots, "write_private", full)
+    site.api.waiting = 1
+    with pytest.raises(OSError, match="quota"):
+        site.look()
+    assert (site.slurm.submitted, list(site.home.pilots.glob("*/"))) == (0, [])
+
+
 def test_a_refused_request_leaves_nothing(site: Site) -> None:
     site.slurm.refuses, site.api.waiting = "Invalid qos", 1
     site.look()
@@ -766,6 +981,10 @@ def test_a_slurm_job_that_runs_and_does_not_join_is_ended_with_the_reason(site: 
         ("AccountNotAllowed", "--account=NAME"),
         ("JobHeldAdmin", "scontrol release"),
         ("AssocMaxGRESMinutesPerJob", "less `--gpus`"),
+        ("AssocGrpWallLimit", "no hours left"),
+        ("InvalidAccount", "no such account or QOS for you any more"),
+        ("QOSMinGRES", "more `--gpus`"),
+        ("launch failed requeued held", "scontrol release"),
     ],
 )
 def test_a_reason_that_time_alone_does_not_change_comes_with_its_fix(site: Site, reason: str, fix: str) -> None:

@@ -5,6 +5,7 @@ An unknown partition is in test_pools.py: Slurm refuses it at `gpuq pool add`, a
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.support.site import wait_for
 pytestmark = pytest.mark.slurm
 OTHER_VERSION = "import gpuq; gpuq.__version__ = '0.0.1'"
 SLOW_CLOCK = "import time; real = time.time; time.time = lambda: real() - 600"
+FAST_CLOCK = SLOW_CLOCK.replace("-", "+")
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +30,15 @@ def problems() -> Iterator[dict[str, str]]:
         user.cluster.hide("n1", user.home)
         add(user, "environment", "--nodelist=n0")
         add(user, "home", "--nodelist=n1")
-        for name, program in (("version", OTHER_VERSION), ("clock", SLOW_CLOCK)):
+        for name, program in {"version": OTHER_VERSION, "clock": SLOW_CLOCK, "ahead": FAST_CLOCK}.items():
             (user.home / name).mkdir()
             (user.home / name / "sitecustomize.py").write_text(program)
-            add(user, name, "--nodelist=n2", f"--export=ALL,PYTHONPATH={user.home / name}")
+            path = os.pathsep.join(filter(None, [str(user.home / name), os.environ.get("PYTHONPATH")]))
+            add(user, name, "--nodelist=n2", f"--export=ALL,PYTHONPATH={path}")
         refused = user.gpuq("pool", "add", "slurm", "--name", "account", "--", "--account=nope")
         assert (refused.returncode, refused.stdout) == (2, "")
         add(user, "hours", "--account=spent")
-        for _ in range(5):
+        for _ in range(6):
             user.submit(1, "--exclusive")
 
         def all_there() -> dict[str, str] | None:
@@ -64,6 +67,7 @@ def add(user: User, name: str, *options: str) -> None:
             "version",
             [f"This node has gpuq 0.0.1, and the login node {gpuq.__version__}.", "exit code 2:0, on n2", "Install"],
         ),
+        ("ahead", ["The clock of node n2 is 6", "s ahead of the login node's", "exit code 2:0, on n2", "--exclude=n2"]),
         ("clock", ["The clock of node n2 is", "behind the login node's", "exit code 2:0, on n2", "--exclude=n2"]),
     ],
 )

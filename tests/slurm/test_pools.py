@@ -73,7 +73,8 @@ def test_an_array_runs_in_few_pilots(user: User) -> None:
 
 
 def test_a_job_that_may_start_again_does_so_when_its_allocation_is_cancelled(user: User) -> None:
-    job, other = user.submit(600, "--requeue", "--exclusive"), user.submit(600, "--exclusive")
+    # A limit, because a forecast from short runs on a machine with a load may be longer than a pilot lasts.
+    job, other = (user.submit(600, *more, "--exclusive", "--time", "8m") for more in (["--requeue"], []))
     wait_for(lambda: (user.state(job), user.state(other)) == ("RUNNING", "RUNNING"), 90)
     user.cluster.run("scancel", *user.pilots())
     wait_for(lambda: user.state(other) == "NODE_FAIL", 60)
@@ -82,7 +83,7 @@ def test_a_job_that_may_start_again_does_so_when_its_allocation_is_cancelled(use
 
 
 def test_a_pilot_that_dies_without_notice_loses_no_job(user: User) -> None:
-    job = user.submit(600, "--requeue")
+    job = user.submit(600, "--requeue", "--time", "8m")
     wait_for(lambda: user.state(job) == "RUNNING", 300)
     user.cluster.run("scancel", "--signal=KILL", "--full", *user.pilots())
     wait_for(lambda: len(user.json("show", job)["attempts"]) == 2 and user.state(job) == "RUNNING", 300)  # type: ignore[index]

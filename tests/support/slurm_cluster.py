@@ -8,6 +8,7 @@ and sets CUDA_VISIBLE_DEVICES. Jobs are tracked by process group and not by cgro
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REQUIRED = ("slurmctld", "slurmd", "sbatch", "munged")
+_JOBS_END_WITHIN_S = 30.0
 FOR_ACCOUNTS = ("slurmdbd", "mariadbd", "mariadb-install-db")
 
 
@@ -143,7 +145,11 @@ class SlurmCluster:
 
     def stop(self) -> None:
         """End all jobs and daemons."""
-        self.run("scancel", "--state=RUNNING,PENDING", "--quiet", check=False)
+        self.run("scancel", f"--user={pwd.getpwuid(os.geteuid()).pw_name}", "--quiet", check=False)
+        # A node whose daemon ends first leaves the processes of its jobs running.
+        until = time.monotonic() + _JOBS_END_WITHIN_S
+        while self.run("squeue", "--noheader", check=False).strip() and time.monotonic() < until:
+            time.sleep(0.2)
         for daemon in reversed(self._daemons.values()):
             daemon.terminate()
         for daemon in self._daemons.values():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from gpuq_workers.join import Invitation, join
+from gpuq_workers.join import Invitation, clock_ahead_s, join
 
 from gpuq.adapters.main_host import Joined, Link, RemoteClaims, is_old, joined
 from gpuq.api.hosts import joining
@@ -58,6 +58,13 @@ async def test_a_home_that_joined_claims_its_attempts_through_the_next_address_t
     assert (claimed[0].submission.env, claimed[1].id) == ({"LANG": "é"}, attempt)
     assert await asyncio.to_thread(claims.claim, AttemptId(JobId(9), 1), "node2", "home", "boot", 5.0) is None
     claims.close()
+
+
+@pytest.mark.parametrize("ahead_s", [-600.0, 0.0, 86_400.0])
+async def test_a_host_learns_how_far_its_clock_is_from_the_main_hosts(main: Main, ahead_s: float) -> None:
+    """Before it joins, however old its invitation is."""
+    found = await asyncio.to_thread(clock_ahead_s, invitation(main), lambda: time.time() + ahead_s)
+    assert found == pytest.approx(ahead_s, abs=10)
 
 
 async def test_a_server_with_another_certificate_gets_no_secret(main: Main, home: Home) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
-from gpuq_workers.pilot import read_order, settings_of
+from gpuq_workers.pilot import check_clock, read_order, settings_of
 from msgspec.structs import replace
 
 from gpuq import __version__
@@ -17,7 +16,7 @@ from gpuq.errors import BadSettings
 from gpuq.messages.pilot import PilotOrder
 
 ORDER = PilotOrder(
-    main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, version=__version__, at=0.0
+    main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, version=__version__
 )  # fmt: skip
 
 
@@ -41,11 +40,32 @@ def test_a_node_with_another_version_is_refused(tmp_path: Path) -> None:
         read_order(written(tmp_path, replace(ORDER, version="9.9")))
 
 
-def test_a_node_whose_clock_is_behind_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_with_another_version_is_refused_also_where_orders_were_different(tmp_path: Path) -> None:
+    (tmp_path / "order.json").write_text('{"version": "9.9", "other": 1}')
+    with pytest.raises(BadSettings, match=r"the login node 9\.9"):
+        read_order(tmp_path)
+
+
+@pytest.mark.parametrize(("ahead_s", "said"), [(3600.0, "3600 s ahead of"), (-90.0, "90 s behind")])
+def test_a_node_with_another_time_is_refused_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, ahead_s: float, said: str
+) -> None:
     monkeypatch.setenv("SLURMD_NODENAME", "n7")
-    with pytest.raises(BadSettings, match=r"The clock of node n7 is 3[56]\d\d s behind") as refused:
-        read_order(written(tmp_path, replace(ORDER, at=time.time() + 3600)))
+    with pytest.raises(BadSettings, match=f"The clock of node n7 is {said} the login node's") as refused:
+        check_clock(ahead_s)
     assert "--exclude=n7" in refused.value.fix
+    check_clock(30.0)
+    check_clock(None)
+
+
+def test_a_pilot_that_cannot_write_says_so_in_a_sentence(tmp_path: Path) -> None:
+    """As where a quota is used up."""
+    folder = written(tmp_path, replace(ORDER, gpus=0, lasts_s=600.0))
+    command = [sys.executable, "-P", "-m", "gpuq_workers.pilot", str(folder)]
+    done = subprocess.run(["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", *command], capture_output=True, check=False)
+    assert done.returncode == 4
+    assert done.stderr.startswith(b"gpuq: The pilot cannot use its folder: [Errno ")
+    assert b"quota" in done.stderr.splitlines()[-1]
 
 
 def test_a_pilot_offers_the_gpus_that_slurm_gave_it_until_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,9 @@ import hashlib
 import http.client
 import ssl
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -85,8 +88,32 @@ def _settings(home: Home) -> Settings:
     return load({"GPUQ_HOME": str(home.root)}, warn=lambda _: None)
 
 
+def clock_ahead_s(invitation: Invitation, clock: Callable[[], float]) -> float | None:
+    """By how much the clock of this host is ahead of the main host's, to a second or two; None if that does not say its time.
+    Raises NotPermitted, Unreachable."""
+    with _connected(invitation) as connection:
+        connection.request("HEAD", "/join.py")
+        said = connection.getresponse().headers["Date"]
+        return None if said is None else clock() - parsedate_to_datetime(said).timestamp()
+
+
 def _ask(invitation: Invitation, request: str) -> dict[str, Any]:
-    """The answer of the main host. Raises NotPermitted if it is not the one that the fingerprint names, or refuses."""
+    """The answer of the main host. Raises NotPermitted if it refuses."""
+    with _connected(invitation) as connection:
+        body = msgspec.json.encode({"request": request})
+        headers = {"Authorization": f"Bearer {invitation.secret}", "Content-Type": "application/json"}
+        connection.request("POST", f"/join?{urlencode({'host': invitation.host})}", body, headers)
+        answer = connection.getresponse()
+        raw = answer.read()
+    if answer.status != 200:
+        raise problem_in(raw, answer.status)
+    found: dict[str, Any] = msgspec.json.decode(raw)
+    return found
+
+
+@contextmanager
+def _connected(invitation: Invitation) -> Iterator[http.client.HTTPSConnection]:
+    """A connection to the main host. Raises NotPermitted if it is not the one that the fingerprint names, and Unreachable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Its authority is not known here yet: the fingerprint takes its place.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -100,11 +127,7 @@ def _ask(invitation: Invitation, request: str) -> dict[str, Any]:
                 f"{invitation.main} is not the main host that made this command.",
                 fix="Run `gpuq host add` on the main host again, and see who answers at that address.",
             )
-        body = msgspec.json.encode({"request": request})
-        headers = {"Authorization": f"Bearer {invitation.secret}", "Content-Type": "application/json"}
-        connection.request("POST", f"/join?{urlencode({'host': invitation.host})}", body, headers)
-        answer = connection.getresponse()
-        raw = answer.read()
+        yield connection
     except (OSError, http.client.HTTPException) as error:
         raise Unreachable(
             f"The main host at {invitation.main} does not answer: {error}.",
@@ -112,10 +135,6 @@ def _ask(invitation: Invitation, request: str) -> dict[str, Any]:
         ) from error
     finally:
         connection.close()
-    if answer.status != 200:
-        raise problem_in(raw, answer.status)
-    found: dict[str, Any] = msgspec.json.decode(raw)
-    return found
 
 
 if __name__ == "__main__":

@@ -24,13 +24,13 @@ import msgspec
 from gpuq import __version__
 from gpuq.adapters import slurm
 from gpuq.adapters.supervise import python_module
-from gpuq.errors import BadSettings, GpuqError
+from gpuq.errors import BadSettings, GpuqError, Unreachable
 from gpuq.home import Home, write_private
 from gpuq.logs import report, start_log
 from gpuq.messages.pilot import NOTICE_S, PilotOrder
 from gpuq.settings import Settings, load
 from gpuq_workers.attempts import AttemptFolder, UnreadableFile, folders_in
-from gpuq_workers.join import Invitation, join
+from gpuq_workers.join import Invitation, clock_ahead_s, join
 from gpuq_workers.launcher import launcher_of
 from gpuq_workers.spool import has_pending
 
@@ -51,6 +51,12 @@ def main() -> int:
         return run(Path(sys.argv[1]), stop)
     except GpuqError as error:
         return report(error)
+    except OSError as error:
+        return report(
+            Unreachable(
+                f"The pilot cannot use its folder: {error}.", fix="Is gpuq's home full, or your quota there used up?"
+            )
+        )
 
 
 def run(folder: Path, stop: threading.Event) -> int:
@@ -63,7 +69,9 @@ def run(folder: Path, stop: threading.Event) -> int:
     os.environ["GPUQ_HOME"] = str(home.root)
     home.create()
     write_private(home.settings_file, settings_of(order, _until_at(order)).encode())
-    join(home, Invitation(order.main, order.fingerprint, order.host, order.secret))
+    invitation = Invitation(order.main, order.fingerprint, order.host, order.secret)
+    check_clock(clock_ahead_s(invitation, time.time))
+    join(home, invitation)
     settings = load()
     where, worker = home.joined_file.read_bytes(), _worker_service()
     try:
@@ -96,28 +104,39 @@ def _worker_service() -> subprocess.Popen[bytes]:
     return subprocess.Popen(python_module("gpuq_workers"), stdin=subprocess.DEVNULL)
 
 
+class _Version(msgspec.Struct, frozen=True):
+    """Of an order of any release of gpuq, that release."""
+
+    version: str
+
+
 def read_order(folder: Path) -> PilotOrder:
     """The order in a pilot's folder. Raises BadSettings where this node cannot carry it out."""
     try:
-        order = msgspec.json.decode((folder / "order.json").read_bytes(), type=PilotOrder)
+        written = (folder / "order.json").read_bytes()
+        version = msgspec.json.decode(written, type=_Version).version
+        if version != __version__:
+            raise BadSettings(
+                f"This node has gpuq {__version__}, and the login node {version}.",
+                fix="Install gpuq in one folder that both see, and add the pool from there.",
+            )
+        return msgspec.json.decode(written, type=PilotOrder)
     except (OSError, msgspec.MsgspecError) as error:
         raise BadSettings(
             f"{folder} cannot be read on this node: {error}.",
             fix="gpuq's home must be in a folder that the nodes of Slurm share: set GPUQ_HOME to one.",
         ) from error
-    if order.version != __version__:
-        raise BadSettings(
-            f"This node has gpuq {__version__}, and the login node {order.version}.",
-            fix="Install gpuq in one folder that both see, and add the pool from there.",
-        )
-    behind_s = order.at - time.time()
-    if behind_s > _CLOCKS_DIFFER_S:
-        node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
-        raise BadSettings(
-            f"The clock of node {node} is {behind_s:.0f} s behind the login node's.",
-            fix=f"Tell your site; until then keep pilots off it: `gpuq pool add slurm ... -- --exclude={node}`.",
-        )
-    return order
+
+
+def check_clock(ahead_s: float | None) -> None:
+    """Raises BadSettings where this node's clock differs so much from the main host's that the times of jobs would be wrong."""
+    if ahead_s is None or abs(ahead_s) <= _CLOCKS_DIFFER_S:
+        return
+    node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+    raise BadSettings(
+        f"The clock of node {node} is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} the login node's.",
+        fix=f"Tell your site; until then keep pilots off it: `gpuq pool add slurm ... -- --exclude={node}`.",
+    )
 
 
 def _until_at(order: PilotOrder) -> float | None:

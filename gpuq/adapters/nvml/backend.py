@@ -117,18 +117,23 @@ class _Gpu:
 
 
 def _find_gpus(host: HostId, only: Sequence[str]) -> Iterator[_Gpu]:
-    """The GPUs that answer, and in place of a GPU in MIG mode its slices; only those of these indexes, unless it is empty."""
+    """The GPUs that answer, and in place of a GPU in MIG mode its slices; only those of these indexes and UUIDs, unless it is
+    empty. A GPU stands for all its slices."""
+    uuids = [name for name in only if not name.isdecimal()]
     for index in range(pynvml.nvmlDeviceGetCount()):
-        if only and str(index) not in only:
+        if only and not uuids and str(index) not in only:
             continue
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            offered = not only or str(index) in only or pynvml.nvmlDeviceGetUUID(handle) in uuids
             mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
             if not mode or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-                yield _gpu(handle, None, str(index), host)
+                if offered:
+                    yield _gpu(handle, None, str(index), host)
                 continue
             for number in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
-                if slice_ := ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number):
+                slice_ = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number)
+                if slice_ and (offered or pynvml.nvmlDeviceGetUUID(slice_) in uuids):
                     yield _gpu(slice_, handle, f"{index}:{number}", host)
         except (Failed, pynvml.NVMLError) as error:
             _log.warning("GPU %d is left out: %s", index, error, extra={"action": "skip_gpu"})

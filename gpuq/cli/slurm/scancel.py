@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from gpuq.cli.client import HttpClient, Record
-from gpuq.cli.slurm.arguments import SlurmParser
+from gpuq.cli.slurm.arguments import SlurmParser, jobs_named
 from gpuq.cli.verbs.queue import parse_states
 from gpuq.errors import BadInput, NotFound
 
@@ -21,11 +19,9 @@ def run(words: list[str]) -> int:
     add("-t", "--state")
     options = parser.parse_args(words)
     where: Record = {}
-    for word in options.ids:
-        if not re.fullmatch(r"\d+", word):
-            raise BadInput(f"`{word}` is no job id.", fix="gpuq has no arrays and no steps: write scancel 12 13.")
+    client = HttpClient()
     if options.ids:
-        where["ids"] = [int(word) for word in options.ids]
+        where["ids"] = jobs_named(client, options.ids).merged
     if options.name:
         where["name"] = options.name
     if options.state:
@@ -34,7 +30,7 @@ def run(words: list[str]) -> int:
         where["owner"] = "me" if options.me else options.user
     if not where:
         raise BadInput("there is nothing to cancel.", fix="Give job ids, or choose by --me, --name or --state.")
-    answer = HttpClient().post("/api/v1/jobs/cancel", {"where": where, "dry_run": False})
+    answer = client.post("/api/v1/jobs/cancel", {"where": where, "dry_run": False})
     if answer["missing"]:
         raise NotFound(f"There is no job {answer['missing'][0][0]}.")
     return 0

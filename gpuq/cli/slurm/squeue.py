@@ -6,9 +6,10 @@ import re
 import time
 
 from gpuq import format as fmt
+from gpuq.cli import job_ids
 from gpuq.cli.client import HttpClient, Record
 from gpuq.cli.console import STATE_CODES
-from gpuq.cli.slurm.arguments import SlurmParser
+from gpuq.cli.slurm.arguments import SlurmParser, jobs_named
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.queue import LIVE, parse_states
 from gpuq.errors import BadInput
@@ -45,9 +46,7 @@ def run(words: list[str]) -> int:
 def _jobs(client: HttpClient, ids: str | None, states: str | None, user: str | None) -> list[Record]:
     wanted = ",".join(LIVE) if states is None else None if states.lower() == "all" else ",".join(parse_states(states))
     if ids:
-        if not re.fullmatch(r"\d+(,\d+)*", ids):
-            raise BadInput(f"`{ids}` are no job ids.", fix="Write squeue -j 12,13.")
-        found = follow.jobs_of(client, [int(word) for word in ids.split(",")])
+        found = follow.jobs_of(client, jobs_named(client, job_ids.split(ids)).ids)
         return [job for job in found if states or job["state"] not in ENDED]
     jobs: list[Record] = []
     after = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 
 from gpuq import format as fmt
 from gpuq.cli import console
@@ -69,7 +70,8 @@ def run(words: list[str]) -> int:
         raise
     if options.action == "list":
         home = Home.from_environment()
-        console.show(options, {"pools": _read(home)}, lambda found, width, _: _listing(found["pools"], width))
+        found = {"pools": _read(home), "problem": _json(home.pilots / "all pools.problem")}
+        console.show(options, found, lambda shown, width, _: _listing(shown["pools"], shown["problem"], width))
         return 0
     if options.action == "remove":
         if not options.name:
@@ -126,27 +128,33 @@ def _read(home: Home) -> list[Record]:
     """The pools, each with its pilots. Raises BadSettings."""
     try:
         pools: list[Record] = json.loads(home.pools_file.read_bytes())
-        pilots = [json.loads(file.read_bytes()) for file in sorted(home.pilots.glob("*/pilot.json"))]
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
         raise BadSettings(
             f"the pools in {home.root} cannot be read: {error}.", fix="Look at its pools.json."
         ) from error
-    found = []
-    for pool in pools:
-        problem = home.pilots / f"{pool['name']}.problem"
-        found.append(
-            {
-                **pool,
-                "pilots": [pilot for pilot in pilots if pilot["pool"] == pool["name"]],
-                "problem": json.loads(problem.read_bytes()) if problem.exists() else None,
-            }
-        )
+    pilots = [pilot for file in sorted(home.pilots.glob("*/pilot.json")) if (pilot := _json(file)) is not None]
+    return [
+        {
+            **pool,
+            "pilots": [pilot for pilot in pilots if pilot["pool"] == pool["name"]],
+            "problem": _json(home.pilots / f"{pool['name']}.problem"),
+        }
+        for pool in pools
+    ]
+
+
+def _json(file: Path) -> Record | None:
+    """What is in a file; None if it was removed meanwhile, as that of a pilot which has ended is, or cannot be read."""
+    try:
+        found: Record = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
     return found
 
 
-def _listing(pools: list[Record], width: int) -> list[str]:
+def _listing(pools: list[Record], of_all: Record | None, width: int) -> list[str]:
     columns = [Column("POOL"), Column("PILOTS", right=True), Column("MAX", right=True), Column("GPUS", right=True)]
     columns += [Column("TIME", right=True), Column("SLURM JOBS, PODS", least=10, give_up=1)]
     rows = [
@@ -162,11 +170,8 @@ def _listing(pools: list[Record], width: int) -> list[str]:
     ]
     if not rows:
         return ["There is no pool. `gpuq pool add slurm` makes one."]
-    problems = [
-        f"{pool['name']}: {fmt.clean(pool['problem']['problem'])} {fmt.clean(pool['problem']['fix'])}"
-        for pool in pools
-        if pool["problem"] is not None
-    ]
+    said = [*((f"{pool['name']}: ", pool["problem"]) for pool in pools), ("", of_all)]
+    problems = [f"{whose}{fmt.clean(one['problem'])} {fmt.clean(one['fix'])}" for whose, one in said if one is not None]
     return [*console.table(columns, rows, width), *problems]
 
 

@@ -11,8 +11,8 @@ from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.slurm import NAMES
 from gpuq.errors import BadInput
+from gpuq.messages.slurm_commands import MARK
 
-_MARK = "# Written by `gpuq slurm-commands`."
 _PROGRAM = """\
 #!{python} -P
 {mark}
@@ -33,14 +33,14 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     folder = Path(options.folder).expanduser().absolute()
     for name in NAMES:
-        if (folder / name).exists() and _MARK not in (folder / name).read_text(encoding="utf-8", errors="replace"):
+        if (folder / name).exists() and MARK not in (folder / name).read_text(encoding="utf-8", errors="replace"):
             raise BadInput(
                 f"{folder / name} is there, and not gpuq's.", fix="Name another folder, as ~/.local/share/gpuq/slurm"
             )
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         program = folder / name
-        program.write_text(_PROGRAM.format(python=sys.executable, mark=_MARK, name=name), encoding="utf-8")
+        program.write_text(_PROGRAM.format(python=sys.executable, mark=MARK, name=name), encoding="utf-8")
         program.chmod(0o755)
     console.note(f"{', '.join(NAMES)} are in {folder}. To use them: export PATH={folder}:$PATH")
     if any(shutil.which(name, path=_path_without(folder)) for name in NAMES):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +31,8 @@ _NOT_COUNTED = (
 )
 _GPUS = re.compile(r"gres/gpu(:[^=,]+)?=(\d+)")
 _UTILIZATION = re.compile(r"gres/gpuutil(?::[^=,]+)?=(\d+)")
-_GOES_ON = ("RUNNING", "SUSPENDED", "REQUEUED", "RESIZING")
+# Not REQUEUED: as a run before the last one is called, which has ended.
+_GOES_ON = ("RUNNING", "SUSPENDED", "RESIZING")
 # No job of Slurm's accounting is as old: a clock was wrong.
 _LONGEST_S = 10 * 365.25 * 86_400
 
@@ -138,7 +138,8 @@ def _nothing_to_play(path: Path, rows: Sequence[tuple[Row, Sequence[Row]]], left
 
 
 def _rows(path: Path, left_out: _LeftOut) -> list[tuple[Row, list[Row]]]:
-    """Each job's row, with those of its steps. Raises BadInput."""
+    """The row of each run of a job, with those of its steps, which follow it. With `--duplicates` a job that was requeued has
+    several. Raises BadInput."""
     try:
         # Names of jobs are in any encoding, and some editors begin a file with a mark of theirs.
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
@@ -148,18 +149,19 @@ def _rows(path: Path, left_out: _LeftOut) -> list[tuple[Row, list[Row]]]:
         raise BadInput(f"{path} cannot be read: {error}.", fix=_FIX) from error
     if missing := [name for name in _NEEDED if name not in columns]:
         raise BadInput(f"{path} has no column {', '.join(missing)}.", fix=_FIX)
-    jobs: dict[str, Row] = {}
-    steps: dict[str, list[Row]] = defaultdict(list)
+    runs: list[tuple[Row, list[Row]]] = []
+    last: dict[str, list[Row]] = {}
     for row in rows:
         if None in row or None in row.values():
             left_out.torn += 1
             continue
         job, dot, _ = row["JobID"].partition(".")
-        if dot:
-            steps[job].append(row)
-        else:
-            jobs[job] = row
-    return [(row, steps[job]) for job, row in jobs.items()]
+        if not dot:
+            last[job] = []
+            runs.append((row, last[job]))
+        elif job in last:
+            last[job].append(row)
+    return runs
 
 
 def _gpus(tres: str) -> int:

@@ -43,6 +43,28 @@ def test_a_mig_gpu_is_offered_as_its_slices(run: Callable[..., Ran]):
     assert ran.result[1] == [7, None, 7, None]
 
 
+@pytest.mark.parametrize(
+    ("only", "offered"),
+    [
+        (("MIG-101",), ["MIG-101"]),
+        (("GPU-0",), ["MIG-100", "MIG-101"]),
+        (("0",), ["MIG-100", "MIG-101"]),
+        (("1", "MIG-100"), ["MIG-100", "GPU-1"]),
+    ],
+)
+def test_gpus_and_slices_are_chosen_by_index_or_uuid(
+    run: Callable[..., Ran], only: tuple[str, ...], offered: list[str]
+):
+    """Slurm names the slices that it gave a job by their UUIDs."""
+    ran = run(
+        f"settings = replace(settings, devices=Devices(only={only!r}))\n"
+        "result = [d.id for d in nvml.open_backend(settings).devices()]",
+        start="device 0 mig 2",
+        opened=False,
+    )
+    assert ran.result == offered
+
+
 def test_placement_is_by_uuid_and_in_bus_order(run: Callable[..., Ran]):
     ran = run("p = backend.placement(['GPU-1', 'GPU-0']); result = [dict(p.env), p.cores]")
     assert ran.result == [{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}, None]

@@ -86,8 +86,8 @@ def test_sbatch_wraps_a_command(run: Slurm, api: FakeApi) -> None:
         ("sbatch", ("--wrap=ls", "job.sh"), "--wrap takes the place of the script"),
         ("sbatch", ("missing.sh",), "missing.sh"),
         ("squeue", ("-o", "%Z"), "has no field `%Z`"),
-        ("squeue", ("-j", "12_3"), "are no job ids"),
-        ("scancel", ("12_3",), "is no job id"),
+        ("squeue", ("-j", "12,train"), "`train` is no job id"),
+        ("scancel", ("12.batch",), "`12.batch` is no job id"),
         ("scancel", (), "nothing to cancel"),
         ("sinfo", ("--bad",), "unrecognized arguments: --bad"),
         ("srun", ("-n", "2"), "there is no command to run"),
@@ -123,9 +123,25 @@ def test_scancel_ends_jobs_silently_and_names_one_that_is_not_there(run: Slurm, 
     done = {"jobs": {"RUNNING": [42]}, "now": {}, "refused": [{"ids": [43], "state": "COMPLETED", "why": "ended"}]}
     api.on("POST", "/api/v1/jobs/cancel", Reply({**done, "missing": []}), Reply({**done, "missing": [[99, 99]]}))
     assert run("scancel", "42", "43") == (0, "", "")
-    assert api.asked("POST", "/api/v1/jobs/cancel")[0].body["where"] == {"ids": [42, 43]}
+    assert api.asked("POST", "/api/v1/jobs/cancel")[0].body["where"] == {"ids": [[42, 43]]}
     code, _, err = run("scancel", "99")
     assert (code, "no job 99" in err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [(["12"], [[12, 15]]), (["12_3"], [14]), (["12_[1,3-4]", "20"], [12, [14, 15], 20])],
+)
+def test_scancel_and_squeue_take_an_array_for_all_its_tasks_and_tasks_by_their_numbers(
+    run: Slurm, api: FakeApi, words: list[str], ids: list[Any]
+) -> None:
+    api.on("GET", "/api/v1/arrays", Reply({"arrays": [{"id": 12, "count": 4, "tasks": "1-4"}]}))
+    api.on("POST", "/api/v1/jobs/cancel", Reply({"jobs": {}, "now": {}, "refused": [], "missing": []}))
+    assert run("scancel", *words) == (0, "", "")
+    assert api.asked("POST", "/api/v1/jobs/cancel")[0].body["where"] == {"ids": ids}
+    each = [job for one in ids for job in (range(one[0], one[1] + 1) if isinstance(one, list) else [one])]
+    api.on("GET", "/api/v1/jobs", Reply({"jobs": [samples.running(job) for job in each], "next": None}))
+    assert run("squeue", "-h", "-o", "%i", "-j", ",".join(words))[1].split() == [str(job) for job in each]
 
 
 @pytest.mark.parametrize(

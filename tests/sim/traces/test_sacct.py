@@ -74,6 +74,15 @@ def test_the_steps_say_how_busy_the_gpus_were_where_slurm_gathers_that(written: 
     assert "1 jobs do not say how busy their GPUs were" in trace.notes
 
 
+def test_each_run_of_a_job_that_was_requeued_counts_where_sacct_printed_all_of_them(written: Write) -> None:
+    """`sacct --duplicates`: the rows have one number, and Slurm charged each of them."""
+    used = "gres/gpuutil={}"
+    first = [row("7", state="REQUEUED", seconds="900"), row("7.batch", used=used.format(20))]
+    second = [row("7", at="11:00:00"), row("7.batch", at="11:00:00", used=used.format(60))]
+    trace, _ = read(written(*first, *second))
+    assert [(job.duration_s, job.share_pct) for job in trace.jobs] == [(900.0, 20.0), (600.0, 60.0)]
+
+
 def test_a_file_that_is_something_else_is_refused_with_the_command_that_writes_it(
     written: Write, tmp_path: Path
 ) -> None:

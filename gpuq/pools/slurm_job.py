@@ -1,4 +1,4 @@
-"""The Slurm job that a pilot is: its script and the options of sbatch; and the settings of its worker service."""
+"""The Slurm job that a pilot is: its script and the options of sbatch."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ import shlex
 import sys
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 from gpuq.messages.pilot import NOTICE_S
 from gpuq.pools.pool import Pool
 from gpuq.pools.sbatch_options import speak_of_gpus
-from gpuq.settings import GROUPS, Settings, setting_fields
-
-# The groups that a worker service reads, with what each pilot has of its own.
-_OF_EACH_PILOT = {
-    "worker": {"host", "address", "run_as"},
-    "devices": {"backend", "only", "until_at"},
-    "learning": set[str](),
-}
 
 
 def script(folder: Path) -> str:
@@ -44,13 +35,3 @@ def options(pool: Pool, gpus: int, folder: Path) -> list[str]:
     if gpus and not speak_of_gpus(pool.sbatch):
         wanted.append(f"--gres=gpu:{gpus}")
     return [*wanted, *pool.sbatch]
-
-
-def settings_for(settings: Settings) -> dict[str, dict[str, Any]]:
-    """What is set here for worker services, by group: pilots have the same."""
-    found: dict[str, dict[str, Any]] = {}
-    for group, own in _OF_EACH_PILOT.items():
-        here, usual = getattr(settings, group), GROUPS[group]()
-        values = {name: getattr(here, name) for name in setting_fields(group) if name not in own}
-        found[group] = {name: value for name, value in values.items() if value != getattr(usual, name)}
-    return found

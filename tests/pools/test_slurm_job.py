@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from gpuq_workers.pilot import settings_of
 
 from gpuq.messages.pilot import PilotOrder
 from gpuq.pools.pool import Pool
-from gpuq.pools.request import options, settings_for
+from gpuq.pools.requests import settings_for
+from gpuq.pools.slurm_job import options
 from gpuq.settings import load
 
 
@@ -23,7 +25,7 @@ def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(
     )
     settings = load({"GPUQ_HOME": str(here), "GPUQ_LEARNING_LEVEL_AFTER_S": "10"})
     order = PilotOrder(
-        main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, whole_node=True, version="1", at=0.0,
+        main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=1, whole_node=True, version="1",
         settings=settings_for(settings),
     )  # fmt: skip
     sent = msgspec.json.decode(msgspec.json.encode(order), type=PilotOrder)
@@ -33,6 +35,14 @@ def test_the_worker_service_of_a_pilot_has_what_is_set_for_worker_services_here(
     assert found.devices.features == ("ib", "nvlink")
     assert (found.worker.host, found.devices.backend, found.devices.until_at) == ("slurm-1", "nvml", 1000.5)
     assert found.admission.max_slowdown == load({"GPUQ_HOME": str(tmp_path)}).admission.max_slowdown, "not a worker's"
+
+
+def test_a_pilot_offers_the_mig_slices_that_slurm_gave_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = ("MIG-b8fa1e5c-9f2d-5d2a-8f5d-0b1c2d3e4f50", "MIG-GPU-b8fa1e5c-9f2d-5d2a-8f5d-0b1c2d3e4f50/1/0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(slices))
+    order = PilotOrder(main="login:1", fingerprint="f", host="slurm-1", secret="s", idle_s=60.0, gpus=2, version="1")
+    (tmp_path / "config.toml").write_text(settings_of(order, until_at=None))
+    assert load({"GPUQ_HOME": str(tmp_path)}).devices.only == slices
 
 
 def test_no_node_starts_a_login_shell_for_a_pilot(tmp_path: Path) -> None:
