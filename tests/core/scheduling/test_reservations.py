@@ -63,6 +63,20 @@ def test_other_jobs_are_refused_while_the_device_drains() -> None:
     assert play.reason(3) in (Rule.RESERVED, Rule.RESOURCES)
 
 
+def test_the_end_of_the_last_resident_is_known_before_the_reading_without_its_memory() -> None:
+    """A host reports every second. Until then the device stays reserved, and no job that would fit beside that memory takes it."""
+    play = overdue()
+    used = {"gpu0": a_reading(used_memory=10 * GIB)}
+    play.happen(a_report(a_device(), residents=(a_resident(1, gib=10),), readings=used), a_start(1))
+    play.forecast("heavy", a_forecast(98, 20)).happen(Submitted(a_job(3, kind="light", submitted_at=800.0))).settle()
+
+    play.happen(an_exit(1)).settle()
+    assert list(play.launched()) == [1]
+    assert reserved(play) == {2: ("gpu0",)}
+
+    assert play.happen(a_report(a_device()), after=1.0).settle().launched()[2] == "gpu0"
+
+
 def test_the_reservation_ends_with_the_launch_of_its_job() -> None:
     play = overdue().happen(a_start(1), an_exit(1)).settle()
     assert play.launched()[2] == "gpu0"
@@ -326,6 +340,23 @@ def test_what_is_freed_is_reserved_for_the_job_that_it_was_freed_for() -> None:
 
     assert play.launched()[2] == "gpu0"
     assert reserved(play) == {}
+
+
+def test_what_is_freed_stays_reserved_until_a_reading_no_longer_counts_the_memory_of_what_was_stopped() -> None:
+    play = Playbook(Limits(residents_per_device=1), priority.SPEC.make(Scheduling(preemption=True)))
+    both, used = (a_device("gpu0"), a_device("gpu1")), dict.fromkeys(("gpu0", "gpu1"), a_reading(used_memory=10 * GIB))
+    play.forecast("small", a_forecast(20, 2)).happen(a_report(*both))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, preemptible=True))).settle().happen(a_start(number))
+    residents = (a_resident(1, gib=10), a_resident(2, gib=10))
+    play.happen(a_report(*both, residents=residents, readings=used), Submitted(a_job(3, priority=1))).settle()
+    (stopped,) = (action.attempt.job for action in play.done if isinstance(action, Stop))
+
+    play.happen(Submitted(a_job(4, kind="small")), an_exit(stopped, Ending.STOPPED)).settle()
+    assert list(play.launched()) == [1, 2]
+    assert [type(action) for action in play.done].count(Stop) == 1, "nor is another one stopped in vain"
+
+    assert play.happen(a_report(*both), after=1.0).settle().launched()[3] == play.launched()[stopped]
 
 
 def test_a_job_for_which_another_is_being_stopped_keeps_those_devices_when_it_is_overdue() -> None:
