@@ -311,6 +311,24 @@ def test_a_job_is_as_patient_as_it_would_take_on_the_fastest_type_of_device(wait
     assert (3 in reserved(play)) is is_overdue
 
 
+def test_a_device_that_is_let_go_in_a_pass_is_looked_at_by_the_jobs_behind() -> None:
+    """gpu0 is reserved for job 3, which starts on gpu1: job 5 then fits beside what the last reading of gpu0 counts."""
+    play = Playbook(PATIENT).forecast("small", a_forecast(98, 2)).forecast("large", a_forecast(98, 20))
+    both, used = (a_device("gpu0"), a_device("gpu1")), {"gpu0": a_reading(used_memory=10 * GIB)}
+    play.happen(a_report(*both))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, kind="large", submitted_at=play.now))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(3, kind="large", submitted_at=play.now))).settle().happen(after=700).settle()
+    assert reserved(play) == {3: ("gpu0",)}
+    fits_nowhere = a_job(4, declared_memory=100 * GIB, priority=9)  # it looks through the devices first
+    play.happen(Submitted(fits_nowhere), Submitted(a_job(5, kind="small", submitted_at=play.now))).settle()
+
+    play.happen(a_report(*both, residents=(a_resident(1, gib=10),), readings=used), an_exit(1)).settle()
+    assert reserved(play) == {3: ("gpu0",)}
+    play.happen(an_exit(2)).settle()
+    assert (play.launched()[3], play.launched()[5]) == ("gpu1", "gpu0")
+
+
 # --- preemption ------------------------------------------------------------------------------------------------------
 
 
