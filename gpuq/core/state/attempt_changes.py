@@ -161,7 +161,8 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
         after_pause = attempt.paused_for is not None or now - (attempt.resumed_at or -inf) <= _AFTER_PAUSE_S
         job = replace(
             job,
-            had_partner=attempt.had_partner,
+            # A dispatcher that began after a partner had ended knows of it from the host alone.
+            had_partner=attempt.had_partner or bool(event.measurement.partners),
             served_s=job.served_s + served,
             failed_after_pause=after_pause and step is Step.FAIL,
             tried=job.tried or attempt.trial,
