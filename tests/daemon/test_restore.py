@@ -319,3 +319,16 @@ async def test_a_job_whose_partner_had_ended_before_a_restart_still_runs_alone_a
     await harness.live(world, 4)
 
     assert (harness.dispatcher.state.jobs[older.job].alone, harness.states()[older.job]) == (True, "RUNNING")
+
+
+async def test_a_job_that_started_and_waits_again_has_started_also_after_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    first = harness.submit(retry=("any:1",))
+    second = harness.submit(after=(f"start:{first}",), hold=True)
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.jobs[second].after == ()
+    world.end(AttemptId(first, 1), code=1)
+    await harness.live(world, 2)
+    assert harness.states()[first] == "PENDING"
+    harness.start()
+    assert harness.dispatcher.state.jobs[second].after == ()
