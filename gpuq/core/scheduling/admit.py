@@ -50,8 +50,10 @@ class DeviceSnapshot:
     @property
     def is_empty(self) -> bool:
         """Whether nothing of gpuq's is there. The last reading may still count the memory of an attempt that has just ended."""
-        used, foreign = (None, None) if self.reading is None else (self.reading.used_memory, self.reading.foreign_memory)
-        return not self.residents and (used is None or foreign is None or used <= foreign)
+        if self.residents or self.reading is None:
+            return not self.residents
+        used, foreign = self.reading.used_memory, self.reading.foreign_memory
+        return used is None or foreign is None or used <= foreign
 
     @cached_property
     def emptied(self) -> DeviceSnapshot:

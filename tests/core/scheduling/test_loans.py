@@ -83,7 +83,9 @@ def test_one_that_this_pass_stops_is_lent_nothing() -> None:
     assert play.decide() == [Stop(BORROWER, StopReason.PREEMPTED)]
 
 
-def test_cores_of_a_device_that_its_host_reports_no_more_are_not_lent_while_a_job_runs_on_them_as_another_device() -> None:
+def test_cores_of_a_device_that_its_host_reports_no_more_are_not_lent_while_a_job_runs_on_them_as_another_device() -> (
+    None
+):
     """The host's cores were divided otherwise: cpu1 has those of cpu0 now."""
     play = Playbook().happen(a_report(GPU, BIG), Submitted(a_job(1, lend_cores=4))).settle()
     play.happen(a_start(1)).settle()

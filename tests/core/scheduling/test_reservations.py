@@ -64,7 +64,7 @@ def test_other_jobs_are_refused_while_the_device_drains() -> None:
 
 
 def test_the_end_of_the_last_resident_is_known_before_the_reading_without_its_memory() -> None:
-    """A host reports every second. Until then the device stays reserved, and no job that would fit beside that memory takes it."""
+    """A host reports every second. Until then the device stays reserved, and no job that fits beside that memory takes it."""
     play = overdue()
     used = {"gpu0": a_reading(used_memory=10 * GIB)}
     play.happen(a_report(a_device(), residents=(a_resident(1, gib=10),), readings=used), a_start(1))
