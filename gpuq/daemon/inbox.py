@@ -22,7 +22,7 @@ from gpuq.array import merged
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.booking import Booking
-from gpuq.core.state.dependency import Dependency, left_of
+from gpuq.core.state.dependency import Dependency, left_of_each
 from gpuq.core.state.device import HostId
 from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.events import (
@@ -236,10 +236,10 @@ def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord
     records = {job: record for those in jobs.values() for job, record in those.items()}
     submissions = {job: [to_core(one, record) for one, record in those.items()] for job, those in jobs.items()}
     # What the record has as ended now is not in the state any more, and nothing leaves the state before these events are applied.
-    after = {dependency for those in submissions.values() for job in those for dependency in job.after}
-    ended = ended_among(store, after)
+    waits = {job.after for those in submissions.values() for job in those}
+    left = left_of_each(waits, ended_among(store, {dependency for after in waits for dependency in after}))
     submitted_jobs = {
-        job: [replace(one, after=left_of(one.after, ended)) if one.after else one for one in those]
+        job: [replace(one, after=left[one.after]) if one.after else one for one in those]
         for job, those in submissions.items()
     }
     return requests, records, [event for request in requests for event in _events_of(request, submitted_jobs)]

@@ -18,7 +18,7 @@ from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending
 from gpuq.core.state.attempt_changes import job_step, with_end
-from gpuq.core.state.dependency import left_of
+from gpuq.core.state.dependency import Dependency, DependencyType, left_of_each
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.events import CancelRequested, Exited, HoldRequested, JobEdited
 from gpuq.core.state.job import Job, JobId, JobState, KindId
@@ -62,9 +62,9 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
                 verdicts[row.id] = decoded(row.verdict, Verdict)
             if register is not None:
                 register(row.id, row.record)
-    _resolve_dependencies(store, jobs)
-    _date_submissions(jobs, now)
     services = store.services(since=now - max(LONGEST_WINDOW_S, _HALF_LIVES_READ * HALF_LIFE_S))
+    _resolve_dependencies(store, jobs, {had.job for had in services})
+    _date_submissions(jobs, now)
     usage, served = _account(jobs, services)
     live = [row for row in store.live_attempts() if row.job in jobs]
     attempts = [attempt_from_row(row) for row in live]
@@ -131,12 +131,17 @@ def _end_of(row: AttemptRow) -> Exited:
     return Exited(id_, at, Ending(row.ending or Ending.LOST), row.exit_code, row.reason or "", measured)
 
 
-def _resolve_dependencies(store: Store, jobs: dict[JobId, Job]) -> None:
-    """Leave to these jobs the dependencies that do not hold yet."""
+def _resolve_dependencies(store: Store, jobs: dict[JobId, Job], ran: AbstractSet[JobId]) -> None:
+    """Leave to these jobs the dependencies that do not hold yet. `ran`: those that had an attempt which ended; one that waits
+    again has started all the same."""
     waiting = [job for job in jobs.values() if job.after]
-    ended = ended_among(store, [dependency for job in waiting for dependency in job.after])
+    waits = {job.after for job in waiting}
+    left = left_of_each(waits, ended_among(store, {dependency for after in waits for dependency in after}))
+    starts = {Dependency(DependencyType.START, job, job) for job in ran}
+    for after, rest in left.items():
+        left[after] = without_begun(tuple(one for one in rest if one not in starts), jobs)
     for job in waiting:
-        jobs[job.id] = without_begun(replace(job, after=left_of(job.after, ended)), jobs)
+        jobs[job.id] = replace(job, after=left[job.after])
 
 
 def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:

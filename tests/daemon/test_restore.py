@@ -298,3 +298,37 @@ async def test_a_restarted_dispatcher_knows_who_stands_still_for_whom(harness: H
     assert restored.attempts[older].paused_for == newer
     assert restored.attempts[older].paused_at == restored.attempts[newer].launched_at
     validate(restored)
+
+
+async def test_a_job_whose_partner_had_ended_before_a_restart_still_runs_alone_after_it_ran_out_of_memory(
+    harness: Harness,
+) -> None:
+    world = World(harness.store, a_device())
+    first = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(first, 1), measurement=measured(10))
+    await harness.live(world, 3)
+    older, newer = (AttemptId(harness.submit(), 1) for _ in range(2))
+    await harness.live(world, 4)
+    assert world.running() == [older, newer]
+    world.end(newer, measurement=measured(10, partner=older))
+    await harness.live(world, 3)
+    harness.start()
+
+    world.end(older, Ending.OUT_OF_MEMORY, 1, measured(10, partner=newer))
+    await harness.live(world, 4)
+
+    assert (harness.dispatcher.state.jobs[older.job].alone, harness.states()[older.job]) == (True, "RUNNING")
+
+
+async def test_a_job_that_started_and_waits_again_has_started_also_after_a_restart(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    first = harness.submit(retry=("any:1",))
+    second = harness.submit(after=(f"start:{first}",), hold=True)
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.jobs[second].after == ()
+    world.end(AttemptId(first, 1), code=1)
+    await harness.live(world, 2)
+    assert harness.states()[first] == "PENDING"
+    harness.start()
+    assert harness.dispatcher.state.jobs[second].after == ()

@@ -47,10 +47,18 @@ class DeviceSnapshot:
         """The memory promised to one resident on this device."""
         return attempt.promised[attempt.devices.index(self.device.id)]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of gpuq's is there. The last reading may still count the memory of an attempt that has just ended."""
+        if self.residents or self.reading is None:
+            return not self.residents
+        used, foreign = self.reading.used_memory, self.reading.foreign_memory
+        return used is None or foreign is None or used <= foreign
+
     @cached_property
     def emptied(self) -> DeviceSnapshot:
-        """The device once its residents have gone; processes that gpuq did not start stay."""
-        if not self.residents:
+        """The device once all that is gpuq's has gone; processes that gpuq did not start stay."""
+        if self.is_empty:
             return self
         reading = self.reading and replace(self.reading, used_memory=self.reading.foreign_memory)
         return replace(self, residents=(), reading=reading)

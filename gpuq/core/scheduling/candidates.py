@@ -58,7 +58,7 @@ class Candidates:
         self._judge = admits
         self._index = cache.device_index
         self._open = _Row(self._index.idle), _Row(self._index.shareable)
-        self._rows_since: dict[int, tuple[_Row, _Row]] = {}
+        self._rows_since: dict[tuple[int, int], tuple[_Row, _Row]] = {}
 
     def none_is_new(self, conclusions: ClassConclusions) -> bool:
         """Whether no device admitted these jobs at the last look, and none can have become a candidate since."""
@@ -205,9 +205,10 @@ class Candidates:
         since = conclusions.exhausted_at
         if since is None:
             return self._open
-        if since not in self._rows_since:
-            self._rows_since[since] = self._as_rows(self._index.changed_since(since))
-        return self._rows_since[since]
+        key = since, self._index.revision  # a reservation that ends in this pass opens its devices to the jobs behind
+        if key not in self._rows_since:
+            self._rows_since[key] = self._as_rows(self._index.changed_since(since))
+        return self._rows_since[key]
 
     def _as_rows(self, devices: Iterable[DeviceId]) -> tuple[_Row, _Row]:
         idle, shareable = self._index.entries(devices)

@@ -52,14 +52,21 @@ def decide(
     actions: list[Action] = [
         *_requeue_or_archive_ended(state, limits, now),
         *ended_waits(state, now),
-        *_stop_cancelled(state),
-        *_stop_broken_gangs(state),
         *_revoke_unreported(state, limits, now),
         *end_bookings(state, now),
         *pause_actions(state, limits, now),
     ]
-    others = (*stop_for_bookings(state, now), *_stop_at_shorter_limits(state, now), *ended_trials(state, limits, now))
-    stops = {stop.attempt: stop for stop in others}
+    # After the pauses: a stop lets a job that stands still go on.
+    stops = {
+        stop.attempt: stop
+        for stop in (
+            *_stop_cancelled(state),
+            *_stop_broken_gangs(state),
+            *stop_for_bookings(state, now),
+            *_stop_at_shorter_limits(state, now),
+            *ended_trials(state, limits, now),
+        )
+    }
     context.evicted.update(stops)
     actions.extend(stops.values())
     for item in policy(context):
@@ -104,14 +111,14 @@ def _requeue_of_lost(job: Job, now: float) -> Requeue:
     return Requeue(job.id, False, again, not_before=now + wait_s)
 
 
-def _stop_cancelled(state: State) -> Iterator[Action]:
+def _stop_cancelled(state: State) -> Iterator[Stop]:
     for job in [state.jobs[job] for job in state.index.cancelling]:
         for attempt in state.attempts_of(job):
             if attempt.stopping is None:
                 yield Stop(attempt.id, StopReason.CANCELLED)
 
 
-def _stop_broken_gangs(state: State) -> Iterator[Action]:
+def _stop_broken_gangs(state: State) -> Iterator[Stop]:
     """An attempt of a gang that ended well is done. After any other end the others could only wait for it."""
     for job_id, end in state.gang_ends.items():
         job = state.jobs[job_id]

@@ -125,8 +125,9 @@ class Reservations:
                 tried = job.id in self._tried or self._cache.was_put_off(scheduling_class(job))
                 useless = not tried or self._comes_later(job) or len(reservation.devices) < job.device_count
             else:
-                # The devices were empty, so the policy could start the job on them in this pass.
-                useless = not any(self._state.residents.get(device) for device in reservation.devices)
+                # Once the devices are empty, the policy could start the job on them in this pass.
+                snapshots = self._cache.device_index.snapshots
+                useless = all(snapshots[device].is_empty for device in reservation.devices)
             if useless or reservation.job in placed:
                 self._drop(reservation.job)
         before, after = self._state.reservations, self.by_job

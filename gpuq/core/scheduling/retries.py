@@ -53,4 +53,4 @@ def _raised(state: State, job: Job, limits: Limits) -> tuple[int | None, bool]:
         return None, False
     # What the driver and other processes hold of a device is within the headroom.
     room = int(largest * (1 - limits.memory_headroom))
-    return (int(had * _RAISE), False) if had * _RAISE <= room else (min(had, room), True)
+    return (int(had * _RAISE), False) if had * _RAISE <= room else (room, True)

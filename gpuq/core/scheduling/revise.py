@@ -42,7 +42,8 @@ def _revision(state: State, attempt: Attempt, job: Job, forecast: Forecast) -> R
     others = [state.promised_on(device, but=attempt.id) for device in attempt.devices]
     needed = needed_memory(job, forecast)
     if needed is None or not may_share(job, forecast):
-        fails = attempt.revised and attempt.shares and not any(others)
+        # One that was opened since because it is idle is open for that, not for what was known.
+        fails = attempt.revised and attempt.shares and not attempt.opened and not any(others)
         return Revise(attempt.id, forecast, shares=False, promised=tuple(totals)) if fails else None
     needed = max(needed, attempt.live_memory or 0)
     promised = tuple(min(needed, total - there) for total, there in zip(totals, others, strict=True))

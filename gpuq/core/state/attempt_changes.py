@@ -12,6 +12,7 @@ from gpuq.core.state.actions import Launch, Revise
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, opened, served_s
 from gpuq.core.state.device import Device
 from gpuq.core.state.events import Exited, Started
+from gpuq.core.state.host_changes import note_answered, note_unanswered
 from gpuq.core.state.job import Job
 from gpuq.core.state.job_changes import take_step, update_dependents
 from gpuq.core.state.quota import add_served
@@ -54,6 +55,7 @@ def record_start(state: State, event: Started, now: float) -> bool:
     # The host's clock may differ from ours: it started after its launch, and before we heard of it.
     started_at = min(max(event.at, attempt.launched_at), now)
     put_attempt(state, replace(attempt, started_at=started_at, last_reported=now, revoking=False))
+    note_answered(state, attempt.host)
     # The job runs once all its attempts do: until then the others may be claimed.
     if all(one.started_at is not None for one in state.attempts_of(state.jobs[event.attempt.job])):
         take_step(state, event.attempt.job, Step.START, now)
@@ -141,16 +143,10 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
         return False
     job = state.jobs[event.attempt.job]
     state.index.attempt_changed(attempt, None, job)
-    for device in attempt.devices:
-        left = tuple(other for other in state.residents[device] if other != attempt.id)
-        if left:
-            state.residents[device] = left
-        else:
-            del state.residents[device]
-        for other in left:
-            if state.attempts[other].paused_for == attempt.id:
-                resume(state, other, now)
+    _free_devices(state, attempt, now)
     step = job_step(event, attempt, job)
+    if attempt.revoking and attempt.started_at is None and event.instance is None:
+        note_unanswered(state, attempt.host, now)
     # An attempt that never ran used nothing, and says nothing about the job.
     if step is not Step.REQUEUE:
         served = served_s(attempt, now)
@@ -161,7 +157,8 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
         after_pause = attempt.paused_for is not None or now - (attempt.resumed_at or -inf) <= _AFTER_PAUSE_S
         job = replace(
             job,
-            had_partner=attempt.had_partner,
+            # A dispatcher that began after a partner had ended knows of it from the host alone.
+            had_partner=attempt.had_partner or bool(event.measurement.partners),
             served_s=job.served_s + served,
             failed_after_pause=after_pause and step is Step.FAIL,
             tried=job.tried or attempt.trial,
@@ -175,6 +172,19 @@ def end_attempt(state: State, event: Exited, now: float) -> bool:
     if step is not Step.REQUEUE:
         put_job(state, _as_it_may_wait_again(state.jobs[job.id], step, now - attempt.launched_at))
     return take_step(state, job.id, step, now)
+
+
+def _free_devices(state: State, attempt: Attempt, now: float) -> None:
+    """Take the attempt, which has ended, off its devices. Those that stood still for it go on."""
+    for device in attempt.devices:
+        left = tuple(other for other in state.residents[device] if other != attempt.id)
+        if left:
+            state.residents[device] = left
+        else:
+            del state.residents[device]
+        for other in left:
+            if state.attempts[other].paused_for == attempt.id:
+                resume(state, other, now)
 
 
 def _as_it_may_wait_again(job: Job, step: Step, took_s: float) -> Job:

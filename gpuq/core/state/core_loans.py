@@ -15,12 +15,10 @@ from gpuq.core.state.state import State, put_attempt
 
 def idle_cores(state: State, host: HostId) -> set[int]:
     """The cores of the host's devices that no attempt is on, lent or not."""
-    return {
-        core
-        for device in state.index.devices_of.get(host, ())
-        if not state.residents.get(device)
-        for core in state.devices[device].cores
-    }
+    devices = [state.devices[device] for device in state.index.devices_of.get(host, ())]
+    # A core may be of several devices: those from before the host's cores were divided otherwise stay known.
+    busy = {core for device in devices if state.residents.get(device.id) for core in device.cores}
+    return {core for device in devices for core in device.cores} - busy
 
 
 def lent_cores(state: State, host: HostId, *, but: AttemptId | None = None) -> set[int]:

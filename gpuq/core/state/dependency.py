@@ -68,6 +68,14 @@ def left_of(after: Iterable[Dependency], ended: Mapping[int, JobState]) -> tuple
     return tuple(dict.fromkeys(one for one in left if one is not None))
 
 
+def left_of_each(
+    waits: Iterable[tuple[Dependency, ...]], ended: Mapping[int, JobState]
+) -> dict[tuple[Dependency, ...], tuple[Dependency, ...]]:
+    """`left_of` for what each of many jobs waits for. All tasks of an array may wait for all of another, so equal ones are looked
+    at once: to go through thousands of jobs for each of thousands of tasks would take minutes."""
+    return {after: left_of(after, ended) for after in dict.fromkeys(waits)}
+
+
 def _left_of_one(dependency: Dependency, ended: Mapping[int, JobState]) -> Dependency | None:
     found = [job for job in dependency.jobs if job in ended]
     left = dependency

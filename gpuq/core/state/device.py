@@ -87,7 +87,8 @@ class NoStarts:
 @dataclass(frozen=True, slots=True)
 class Host:
     """A machine with devices and one worker service, as last heard of. `instance` is that of the worker service; None where it
-    is older than this field. `address`: where other hosts reach it, None for its name. `no_starts`: None where jobs start."""
+    is older than this field. `address`: where other hosts reach it, None for its name. `no_starts`: None where jobs start.
+    `unanswered`: it was given orders to start jobs and has carried out none since then, though it reports."""
 
     id: HostId
     boot_id: str
@@ -95,3 +96,4 @@ class Host:
     instance: str | None = None
     address: str | None = None
     no_starts: NoStarts | None = None
+    unanswered: NoStarts | None = None

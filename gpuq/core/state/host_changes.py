@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuq.core.state.device import Host, HostId
+from gpuq.core.state.device import Host, HostId, NoStarts
 from gpuq.core.state.events import HostReported
 from gpuq.core.state.state import State, put_attempt
+
+# As a host itself waits after a start that failed (`gpuq_workers.failed_starts`).
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
 
 
 def drain(state: State, host: HostId, why: str | None) -> bool:
@@ -17,8 +20,7 @@ def drain(state: State, host: HostId, why: str | None) -> bool:
         del state.drained[host]
     else:
         state.drained[host] = why
-    for device in state.index.devices_of.get(host, ()):
-        state.index.touch(device)
+    _touch_devices(state, host)
     return True
 
 
@@ -41,9 +43,40 @@ def forget_host(state: State, host: HostId) -> bool:
     return True
 
 
+def note_unanswered(state: State, host_id: HostId, now: float) -> None:
+    """The host did not carry out an order: it starts no job for as long as it has carried out none, so that others do."""
+    host = state.hosts.get(host_id)
+    if host is None:
+        return
+    since_at = now if host.unanswered is None else host.unanswered.since_at
+    wait_s = min(max(_FIRST_WAIT_S, now - since_at), _LONGEST_WAIT_S)
+    unanswered = NoStarts("it reports, and did not carry out the last order to start a job", since_at, now + wait_s)
+    state.hosts[host_id] = replace(host, no_starts=host.no_starts or unanswered, unanswered=unanswered)
+    _touch_devices(state, host_id)
+
+
+def note_answered(state: State, host_id: HostId) -> None:
+    """The host has started a job. Its next report opens its devices again, if they were closed."""
+    host = state.hosts.get(host_id)
+    if host is not None and host.unanswered is not None:
+        state.hosts[host_id] = replace(host, unanswered=None)
+
+
+def _heard(report: HostReported, before: Host | None, now: float) -> Host:
+    unanswered = before.unanswered if before is not None and before.instance == report.instance else None
+    waits = unanswered if unanswered is not None and (unanswered.again_at or 0.0) > now else None
+    no_starts = report.no_starts or waits
+    return Host(report.host, report.boot_id, now, report.instance, report.address, no_starts, unanswered)
+
+
+def _touch_devices(state: State, host: HostId) -> None:
+    for device in state.index.devices_of.get(host, ()):
+        state.index.touch(device)
+
+
 def record_report(state: State, report: HostReported, now: float) -> bool:
     """Replace what is known of the host: its devices, their readings, and the live numbers of its attempts."""
-    state.hosts[report.host] = Host(report.host, report.boot_id, now, report.instance, report.address, report.no_starts)
+    state.hosts[report.host] = _heard(report, state.hosts.get(report.host), now)
     for reported in report.devices:
         # A device that is said to have become smaller keeps what its residents were promised, until they end.
         promised = state.promised_on(reported.id)

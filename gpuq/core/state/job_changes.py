@@ -5,7 +5,7 @@ All return whether anything changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from gpuq.core.state.actions import Requeue
@@ -24,15 +24,20 @@ def add_job(state: State, job: Job) -> bool:
     """Refused is a job that the state has."""
     if job.id in state.jobs:
         return False
-    # What its record has of other jobs' starts may be older than the state.
-    put_job(state, without_begun(job, state.jobs))
+    # What its record has of other jobs' starts may be older than the state. What others wait for has not all begun.
+    after = without_begun(job.after, state.jobs, known=state.index.dependents)
+    put_job(state, job if after == job.after else replace(job, after=after))
     return True
 
 
-def without_begun(job: Job, jobs: Mapping[JobId, Job]) -> Job:
-    """The job without its dependencies on the start of others that have all started; `jobs` are those not yet archived."""
-    after = tuple(one for one in job.after if one.type is not DependencyType.START or not _has_begun(one, jobs))
-    return job if after == job.after else replace(job, after=after)
+def without_begun(
+    after: tuple[Dependency, ...], jobs: Mapping[JobId, Job], known: Container[Dependency] = ()
+) -> tuple[Dependency, ...]:
+    """The dependencies without those on the start of others that have all started; `jobs` are those not yet archived. Those in
+    `known` are known to be left."""
+    return tuple(
+        one for one in after if one.type is not DependencyType.START or one in known or not _has_begun(one, jobs)
+    )
 
 
 def _has_begun(dependency: Dependency, jobs: Mapping[JobId, Job], first: int = 0) -> bool:

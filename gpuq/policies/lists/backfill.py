@@ -81,13 +81,13 @@ class _Easy(_Skip):
 
     def _reserve(self, head: Job) -> None:
         """Reserve those devices that will be free first, by the 90th percentiles of what runs there."""
-        context, self._sizes = self._context, Sizes(self._context)
+        context, sizes = self._context, Sizes(self._context)
 
         def free_at(snapshot: DeviceSnapshot) -> float:
             # A job that got the device in this pass is not among its residents yet, so its end is unknown here.
             if context.given(snapshot.device.id):
                 return inf
-            ends = [self._sizes.ends_at(attempt) for attempt in snapshot.residents]
+            ends = [sizes.ends_at(attempt) for attempt in snapshot.residents]
             return max((inf if end is None else end for end in ends), default=context.now)
 
         hosts: dict[HostId, list[tuple[float, DeviceId]]] = {}

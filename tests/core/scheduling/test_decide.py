@@ -14,7 +14,7 @@ from gpuq.core.state.events import HostDrained, HostResumed, Submitted, Woke
 from gpuq.core.state.forecast import PairCost
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.verdict import Rule
-from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_start, an_exit
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 
 
@@ -177,6 +177,30 @@ def test_a_job_launched_on_a_host_that_is_cut_off_runs_elsewhere_within_15_s(las
                 an_exit(1, Ending.NEVER_STARTED, None)
             ).settle()  # as the shell answers if nothing has claimed it
     assert play.launched() == {1: "gpu1"}
+
+
+def test_a_host_that_reports_and_carries_out_no_order_does_not_keep_a_job_from_the_others() -> None:
+    """Its device is idle, so the first job in the queue would be launched there again and again, while others run elsewhere."""
+    deaf = a_report(a_device("gpu0", host="a"), host="a")
+    busy = a_report(a_device("gpu1", host="b"), host="b", residents=(a_resident(2),))
+    play = Playbook().happen(deaf, busy, Submitted(a_job(1)), Submitted(a_job(2))).settle().happen(a_start(2))
+    assert play.launched() == {1: "gpu0", 2: "gpu1"}
+    for _ in range(30):
+        play.happen(deaf, busy, after=1.0)
+        for attempt in [action.attempt for action in play.decide() if isinstance(action, Revoke)]:
+            play.happen(an_exit(1, Ending.NEVER_STARTED, None, attempt.number)).settle()
+    no_starts = play.state.hosts[HostId("a")].no_starts
+    assert no_starts is not None
+    assert "did not carry out" in no_starts.why
+
+    play.happen(Submitted(a_job(3)), an_exit(2)).settle()
+    assert play.launched()[1] == "gpu1"
+
+    play.happen(deaf, after=30.0).settle()
+    assert play.launched()[3] == "gpu0", "it is tried again now and then"
+    play.happen(a_start(3), deaf).settle()
+    host = play.state.hosts[HostId("a")]
+    assert (host.unanswered, host.no_starts) == (None, None)
 
 
 def test_a_small_device_is_passed_over_for_one_that_fits() -> None:

@@ -81,3 +81,28 @@ def test_one_that_this_pass_stops_is_lent_nothing() -> None:
     booking = Booking(BookingId(1), "ann", "ann", (GPU.id,), play.now, play.now + 1000)
     play.happen(a_start(1), a_report(GPU, BIG, SMALL), BookingMade(booking))
     assert play.decide() == [Stop(BORROWER, StopReason.PREEMPTED)]
+
+
+def test_cores_of_a_device_that_its_host_reports_no_more_are_not_lent_while_a_job_runs_on_them_as_another_device() -> (
+    None
+):
+    """The host's cores were divided otherwise: cpu1 has those of cpu0 now."""
+    play = Playbook().happen(a_report(GPU, BIG), Submitted(a_job(1, lend_cores=4))).settle()
+    play.happen(a_start(1)).settle()
+    assert lent(play) == (0, 1)
+    whole = replace(SMALL, cores=(0, 1, 2))
+    play.happen(a_report(GPU, whole), Submitted(a_job(2, submitted_at=play.now))).settle()
+    assert play.launched()[2] == "cpu1"
+    play.happen(a_start(2)).settle()
+    assert lent(play) == ()
+
+
+def test_an_attempt_of_a_gang_that_this_pass_stops_is_lent_nothing() -> None:
+    gpu, far = a_device("gpu0"), a_device("far0", host="far")
+    play = Playbook().happen(a_report(gpu), a_report(far, host="far"))
+    play.happen(Submitted(a_job(1, device_count=2, host_count=2, lend_cores=4))).settle()
+    play.happen(a_start(1, 1), a_start(1, 2)).settle()
+    (there,) = (one for one in play.state.attempts.values() if one.host == "far")
+    play.happen(a_report(gpu, BIG), an_exit(1, code=1, attempt=there.id.number))
+    (here,) = play.state.attempts
+    assert play.decide() == [Stop(here, StopReason.GANG)]

@@ -63,6 +63,20 @@ def test_other_jobs_are_refused_while_the_device_drains() -> None:
     assert play.reason(3) in (Rule.RESERVED, Rule.RESOURCES)
 
 
+def test_the_end_of_the_last_resident_is_known_before_the_reading_without_its_memory() -> None:
+    """A host reports every second. Until then the device stays reserved, and no job that fits beside that memory takes it."""
+    play = overdue()
+    used = {"gpu0": a_reading(used_memory=10 * GIB)}
+    play.happen(a_report(a_device(), residents=(a_resident(1, gib=10),), readings=used), a_start(1))
+    play.forecast("heavy", a_forecast(98, 20)).happen(Submitted(a_job(3, kind="light", submitted_at=800.0))).settle()
+
+    play.happen(an_exit(1)).settle()
+    assert list(play.launched()) == [1]
+    assert reserved(play) == {2: ("gpu0",)}
+
+    assert play.happen(a_report(a_device()), after=1.0).settle().launched()[2] == "gpu0"
+
+
 def test_the_reservation_ends_with_the_launch_of_its_job() -> None:
     play = overdue().happen(a_start(1), an_exit(1)).settle()
     assert play.launched()[2] == "gpu0"
@@ -297,6 +311,24 @@ def test_a_job_is_as_patient_as_it_would_take_on_the_fastest_type_of_device(wait
     assert (3 in reserved(play)) is is_overdue
 
 
+def test_a_device_that_is_let_go_in_a_pass_is_looked_at_by_the_jobs_behind() -> None:
+    """gpu0 is reserved for job 3, which starts on gpu1: job 5 then fits beside what the last reading of gpu0 counts."""
+    play = Playbook(PATIENT).forecast("small", a_forecast(98, 2)).forecast("large", a_forecast(98, 20))
+    both, used = (a_device("gpu0"), a_device("gpu1")), {"gpu0": a_reading(used_memory=10 * GIB)}
+    play.happen(a_report(*both))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, kind="large", submitted_at=play.now))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(3, kind="large", submitted_at=play.now))).settle().happen(after=700).settle()
+    assert reserved(play) == {3: ("gpu0",)}
+    fits_nowhere = a_job(4, declared_memory=100 * GIB, priority=9)  # it looks through the devices first
+    play.happen(Submitted(fits_nowhere), Submitted(a_job(5, kind="small", submitted_at=play.now))).settle()
+
+    play.happen(a_report(*both, residents=(a_resident(1, gib=10),), readings=used), an_exit(1)).settle()
+    assert reserved(play) == {3: ("gpu0",)}
+    play.happen(an_exit(2)).settle()
+    assert (play.launched()[3], play.launched()[5]) == ("gpu1", "gpu0")
+
+
 # --- preemption ------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +358,23 @@ def test_what_is_freed_is_reserved_for_the_job_that_it_was_freed_for() -> None:
 
     assert play.launched()[2] == "gpu0"
     assert reserved(play) == {}
+
+
+def test_what_is_freed_stays_reserved_until_a_reading_no_longer_counts_the_memory_of_what_was_stopped() -> None:
+    play = Playbook(Limits(residents_per_device=1), priority.SPEC.make(Scheduling(preemption=True)))
+    both, used = (a_device("gpu0"), a_device("gpu1")), dict.fromkeys(("gpu0", "gpu1"), a_reading(used_memory=10 * GIB))
+    play.forecast("small", a_forecast(20, 2)).happen(a_report(*both))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, preemptible=True))).settle().happen(a_start(number))
+    residents = (a_resident(1, gib=10), a_resident(2, gib=10))
+    play.happen(a_report(*both, residents=residents, readings=used), Submitted(a_job(3, priority=1))).settle()
+    (stopped,) = (action.attempt.job for action in play.done if isinstance(action, Stop))
+
+    play.happen(Submitted(a_job(4, kind="small")), an_exit(stopped, Ending.STOPPED)).settle()
+    assert list(play.launched()) == [1, 2]
+    assert [type(action) for action in play.done].count(Stop) == 1, "nor is another one stopped in vain"
+
+    assert play.happen(a_report(*both), after=1.0).settle().launched()[3] == play.launched()[stopped]
 
 
 def test_a_job_for_which_another_is_being_stopped_keeps_those_devices_when_it_is_overdue() -> None:

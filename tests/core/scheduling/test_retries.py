@@ -160,3 +160,11 @@ def test_a_retry_after_a_time_limit_makes_no_later_one_wait_longer() -> None:
     end(play, 1, Ending.TIMED_OUT, None)
     end(play, 2)
     assert requeues(play)[-1].reason == "retry 1 of 1 after its failure, in 10 s"
+
+
+def test_where_no_device_has_half_as_much_again_the_job_gets_the_largest_and_not_the_one_that_it_ran_out_of() -> None:
+    first, larger = a_device("first", gib=20), a_device("larger", gib=24)
+    play = on(trying("oom:1"), first).happen(a_report(first, larger))
+    end(play, 1, Ending.OUT_OF_MEMORY)
+    later(play, first, larger)
+    assert play.state.attempts[AttemptId(JobId(1), 2)].devices == ("larger",)

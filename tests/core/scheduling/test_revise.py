@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuq.core.scheduling.revise import revisions
-from gpuq.core.state.actions import Launch, Revise
+from gpuq.core.state.actions import Launch, OpenToPartners, Revise
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.events import Submitted
@@ -95,3 +95,13 @@ def test_one_on_devices_of_two_types_is_left_alone() -> None:
     play = Playbook().happen(a_report(*devices), Submitted(a_job(1, device_count=2))).settle()
     play.happen(a_start(1, at=100), a_report(*devices, residents=(a_resident(1, gib=3),)))
     assert revise(play, a_forecast(40.0, 6.0)) == []
+
+
+def test_one_that_was_opened_because_it_is_idle_stays_open_though_what_was_known_of_it_failed() -> None:
+    """Else it would be closed and opened again in each pass."""
+    play = running()
+    revise(play, a_forecast(40.0, 6.0))
+    revise(play, UNKNOWN)
+    assert apply(play.state, OpenToPartners(FIRST, 3 * GIB), play.now)
+    assert revise(play, UNKNOWN) == []
+    assert revise(play, a_forecast(40.0, 6.0))[0].promised == (6 * GIB,)

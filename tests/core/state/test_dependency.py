@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.core.state.dependency import Dependency, left_of
+from gpuq.core.state.dependency import Dependency, left_of, left_of_each
 from gpuq.states import JobState
 
 COMPLETED, FAILED, CANCELLED = JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED
@@ -45,3 +45,17 @@ def test_ok_wants_all_jobs_to_succeed_and_fail_at_least_one_not_to(
     text: str, ended: dict[int, JobState], left: str
 ) -> None:
     assert " ".join(map(str, left_of([Dependency.parse(text)], ended))) == left
+
+
+def test_what_many_tasks_wait_for_is_looked_through_once() -> None:
+    looked: list[object] = []
+
+    class Ended(dict[int, JobState]):
+        def __contains__(self, job: object) -> bool:
+            looked.append(job)
+            return super().__contains__(job)
+
+    after = (Dependency.parse("ok:1-100"),)
+    found = left_of_each([after] * 100, Ended(dict.fromkeys(range(1, 100), COMPLETED)))
+    assert found == {after: after}
+    assert len(looked) == 100
