@@ -48,7 +48,7 @@ ELSEWHERE = {
     "gpuq/pools/change.py": "tests/slurm/test_pools.py",
     "gpuq/pools/pool.py": "tests/pools/test_serve.py",
     "gpuq/pools/demands.py": "tests/pools/test_serve.py",
-    "gpuq/pools/slurm_reasons.py": "tests/pools/test_serve.py",
+    "gpuq/pools/slurm_reasons.py": "tests/pools/test_problems.py",
     # Parts of what watches the attempts of a host.
     "workers/gpuq_workers/live_attempt.py": "tests/workers/test_residents.py",
     "workers/gpuq_workers/failed_starts.py": "tests/workers/test_residents.py",

@@ -15,7 +15,7 @@ from gpuq.adapters.slurm import SlurmJob
 from gpuq.errors import GpuqError, Unreachable
 from gpuq.pools import pool
 from gpuq.pools.pool import Pool
-from tests.pools.test_serve import FakeSlurm, Site
+from tests.pools.site import FakeSlurm, Site
 
 LOOK_S, IDLE_S = 3.0, 60.0
 
