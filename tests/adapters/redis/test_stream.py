@@ -375,8 +375,10 @@ async def test_a_full_server_is_unreachable(redis_server, real):
 
 async def test_a_server_that_loads_is_unreachable(redis_server, real):
     await real.add(*[wire.Spooled("node", seq, "Started", {}) for seq in range(3000)])
+    with redis_server.client() as client:
+        client.mset({f"key {number}": "" for number in range(3000)})
     redis_server.kill()
-    redis_server.spawn("--key-load-delay", "300")
+    redis_server.spawn("--key-load-delay", "300")  # microseconds for each key
     said = set()
     until = time.monotonic() + 60
     while True:

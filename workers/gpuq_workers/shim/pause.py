@@ -15,7 +15,8 @@ from contextlib import suppress
 
 from gpuq_workers.shim import tree
 
-_STOPS_WITHIN_S = 0.3
+# On a busy machine a process waits for a core before it stops. Less than the time after which a helper that hangs is killed.
+_STOPS_WITHIN_S = 0.7
 _GROUPS = "/sys/fs/cgroup"
 
 
