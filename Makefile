@@ -20,13 +20,13 @@ demo: setup
 demo-gpu: setup
 	$(BIN)/python -m workloads.demo --emulated-gpus
 
-# Five workers keep two cores busy: more than half of their time is waiting for processes. `lint`, most of which is mypy on one core, runs
+# Six workers keep two cores busy: more than half of their time is waiting for processes. `lint`, most of which is mypy on one core, runs
 # beside them, and what it prints comes after them. Tests marked `quiet` measure contention, so they run alone afterwards; only their
 # files are named, because collecting the whole suite again takes ten seconds.
 test: setup
 	@mkdir -p build
 	@make --no-print-directory lint >build/lint.txt 2>&1 & \
-	$(BIN)/python -m pytest -m "not soak and not quiet and not fleet and not packages and not slurm" --numprocesses 5 --dist worksteal; tested=$$?; \
+	$(BIN)/python -m pytest -m "not soak and not quiet and not fleet and not packages and not slurm" --numprocesses 6 --dist worksteal; tested=$$?; \
 	wait $$!; linted=$$?; cat build/lint.txt; exit $$((tested | linted))
 	$(BIN)/python -m pytest -m quiet $$(grep -rl --include='test_*.py' pytest.mark.quiet tests)
 

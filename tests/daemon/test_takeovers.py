@@ -272,7 +272,7 @@ def run_fleet(kind: str, folder: Path, seed: int, faults: int) -> Fleet:
         return runner.run(run())
 
 
-@pytest.mark.parametrize(("kind", "faults"), [("memory", 250), ("sqlite", 40)])
+@pytest.mark.parametrize(("kind", "faults"), [("memory", 150), ("sqlite", 40)])
 def test_random_faults_of_dispatchers_lose_nothing_and_double_nothing(kind: str, faults: int, tmp_path: Path) -> None:
     fleet = run_fleet(kind, tmp_path, seed=2, faults=faults)
     assert min(fleet.kills, fleet.resignations, fleet.suspensions) > faults / 10
