@@ -117,6 +117,8 @@ class Candidates:
             is_free = device not in self._given and device in self._allowed(job)
             if is_free and not self._reservations.is_open_to(job, device) and would_admit(device):
                 snapshot = self._index.snapshots[device]
+                if job.per_host == 1:
+                    return snapshot
                 by_host[snapshot.device.host].append(snapshot)
         for host, devices in by_host.items():
             lacking = job.per_host - len(devices)

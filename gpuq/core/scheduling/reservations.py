@@ -62,6 +62,7 @@ class Reservations:
         self._turned_down: set[object] = set()
         # The overdue jobs that were tried in this pass and have nothing reserved.
         self._in_line: list[Job] = []
+        self._servers: dict[object, AbstractSet[DeviceId]] = {}
         if self.by_job:
             self._review()
 
@@ -286,18 +287,26 @@ class Reservations:
     def _pool(self, job: Job, *, with_given: bool = False) -> AbstractSet[DeviceId]:
         """The devices that could serve the job once they are empty, those that are reserved for other overdue jobs too."""
         reserved = self._cache.device_index.reserved
-        with_room = (row[:count] for row, count in zip(self._emptied.values(), self._room_for(job), strict=True))
         return {
             device
-            for _, device in chain.from_iterable(with_room)
+            for device in self._servers_of(job)
             if (with_given or device not in self._given)
             and (
                 device not in reserved
                 or reserved[device].reason is ReservationReason.OVERDUE
                 or reserved[device].job == job.id
             )
-            and self._would_admit(job, device)
         }
+
+    def _servers_of(self, job: Job) -> AbstractSet[DeviceId]:
+        """The devices that could serve the job once they are empty, reserved or not. Looked up once in a pass for each need."""
+        need = self._need(job)
+        found = self._servers.get(need)
+        if found is None:
+            with_room = (row[:count] for row, count in zip(self._emptied.values(), self._room_for(job), strict=True))
+            devices = (device for _, device in chain.from_iterable(with_room))
+            found = self._servers[need] = frozenset(one for one in devices if self._would_admit(job, one))
+        return found
 
     def _would_admit(self, job: Job, device: DeviceId) -> bool:
         if self._booked.refusal(job, device) is not None:
