@@ -72,7 +72,7 @@ class Limits:
     # (docs/measurements/scheduling.md). Device-times are finite, so every job's wait stays bounded.
     launches_per_pass: int = field(default=500, metadata=NOT_A_SETTING)
     """A pass that has started so many jobs ends."""
-    judgements_per_pass: int = field(default=3000, metadata=NOT_A_SETTING)
+    judgements_per_pass: int = field(default=2000, metadata=NOT_A_SETTING)
     """A pass that has judged so many jobs on devices beside residents ends, and the next goes on with the jobs behind."""
     # Both bound the time for which the dispatcher does nothing else: where every job is of another kind, no judgement serves
     # twice.
