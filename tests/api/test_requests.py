@@ -46,6 +46,7 @@ async def test_requests_about_many_jobs_wait_for_the_users_earlier_ones(
 ) -> None:
     """The dispatcher handles those of all users in their order, so others would wait behind any number of them."""
     monkeypatch.setattr(context, "MOST_REQUESTS", 2)
+    monkeypatch.setattr(context, "ANSWER_WITHIN_S", 1.0)
     for _ in range(3):
         await endpoint.post("/api/v1/jobs", submission())
     store, many = endpoint.store, {"where": {"owner": "me"}}

@@ -26,7 +26,7 @@ async def doubles(folder: Path, seeds: range, steps: int) -> list[int]:
 
 
 async def test_no_job_starts_twice_under_one_host_name(tmp_path: Path) -> None:
-    assert await doubles(tmp_path, range(150), 20) == []
+    assert await doubles(tmp_path, range(100), 20) == []
 
 
 def test_a_second_worker_service_under_the_same_host_name_is_refused(site: Site, tmp_path: Path) -> None:

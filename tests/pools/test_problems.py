@@ -29,8 +29,8 @@ def test_a_refusal_of_slurm_is_not_repeated_for_a_minute(site: Site) -> None:
 
 def test_a_refusal_that_stays_is_repeated_ever_less_often_and_at_once_in_a_pool_that_is_added_again(site: Site) -> None:
     site.api.waiting, site.slurm.refuses = 1, "Invalid account"
-    for _ in range(8 * 1200):
-        site.look(after_s=3)
+    for _ in range(8 * 120):
+        site.look(after_s=30)
     assert len(site.api.invited) < 30, "in eight hours"
     site.slurm.refuses = None
     pool.remove(site.home, "slurm")
