@@ -72,7 +72,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, d
     @property
     def job_count(self) -> int:
         """How many jobs it is: the number of tasks of an array, else 1."""
-        return 1 if self.submission.array is None else self.submission.array.count
+        return self.submission.count
 
     @cached_property
     def queued(self) -> QueuedSubmission:

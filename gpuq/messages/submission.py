@@ -305,7 +305,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def count(self) -> int:
-        """How many jobs it is."""
+        """How many jobs it is: the number of tasks of an array, else 1."""
         return 1 if self.array is None else self.array.count
 
 
