@@ -12,7 +12,7 @@ import ast
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -81,15 +81,12 @@ _OPERATOR = re.compile(r"[();&|]+")
 _REDIRECTION = re.compile(r"[&<>]*>[&<>]*")
 
 
-def fingerprint(
-    files: Iterable[SourceFile], surveys: Mapping[Path, Survey], cwd: Path, *, compared: bool
-) -> str | None:
-    """Eight hexadecimal digits; None where there is no file. `compared`: the numbers in the surveyed files are compared as
-    settings. The order in which files are imported does not matter."""
-    declared = Declared.of(list(surveys.values()))
-    left_out = {number for one in surveys.values() for number in _harmless(one, declared)}
+def fingerprint(files: Iterable[SourceFile], declared: Declared, cwd: Path, *, compared: bool) -> str | None:
+    """Eight hexadecimal digits; None where there is no file. `declared`: by all surveyed files, whose numbers are compared as
+    settings if `compared`. The order in which files are imported does not matter."""
+    left_out = {number for one in declared.surveys for number in _harmless(one, declared)}
     if compared:
-        left_out |= {id(node) for nodes in _compared(list(surveys.values())).values() for node in nodes}
+        left_out |= {id(node) for nodes in _compared(declared.surveys).values() for node in nodes}
     found = sorted(
         sha256("\n".join(_said(one, left_out, cwd)).encode("utf-8", "replace")).hexdigest()
         for one in files

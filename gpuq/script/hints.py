@@ -26,7 +26,7 @@ from gpuq.script.path_texts import PathTexts
 from gpuq.script.settings import settings
 from gpuq.script.shell import named_positions
 from gpuq.script.source import LARGEST_BYTES, contents, modules_named, python_path, sources, text
-from gpuq.script.survey import Survey, survey
+from gpuq.script.survey import survey
 from gpuq.script.tunables import MOST, EffectiveSettings, ScriptSettings, effective_settings
 from gpuq.script.values import Values
 
@@ -53,7 +53,6 @@ def hints(
 class _Program(NamedTuple):
     """A program and its command, with the configuration files that either of them names."""
 
-    surveys: Sequence[Survey]
     declared: Declared
     code: str | None
     """The digest of the program."""
@@ -76,11 +75,11 @@ def _read(
     around: Sequence[str],
 ) -> _Program:
     programs = (*files,) if script is None else (script, *files)
-    known, surveys, code, numbers = _surveys(programs, cwd, python_path(env, cwd))
-    words = given
+    known, declared, code, numbers = _surveys(programs, cwd, python_path(env, cwd))
+    surveys, words = declared.surveys, given
     if script is not None and is_shell(script, content := text(script, LARGEST_BYTES) or b""):
         words = named_positions(content.decode("utf-8", "replace"), given)
-    declared, all_words = Declared.of(surveys), (*around, *words)
+    all_words = (*around, *words)
     named = named_files(all_words, cwd)
     of_variables = named_files([f"{name}={value}" for name, value in env.items()], cwd)
     own = OwnConfigs([], [])
@@ -95,7 +94,7 @@ def _read(
     modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
     if further := set(modules).difference(programs, (path for path, _ in known)):
         return _read(script, given, cwd, (*files, *sorted(further)), env, around)
-    return _Program(surveys, declared, code, numbers, words, own, named, read_files)
+    return _Program(declared, code, numbers, words, own, named, read_files)
 
 
 def _options(words: Sequence[str], declared: Declared) -> dict[str, str | None]:
@@ -104,8 +103,8 @@ def _options(words: Sequence[str], declared: Declared) -> dict[str, str | None]:
 
 def _said_by(program: _Program, cwd: Path, env: Mapping[str, str], around: Sequence[str]) -> dict[str, Any] | None:
     """The hints; `around`: what its launchers are given."""
-    surveys, declared, code, numbers, words, own, named, read_files = program
-    all_words = (*around, *words)
+    declared, code, numbers, words, own, named, read_files = program
+    surveys, all_words = declared.surveys, (*around, *words)
     all_options = _options(all_words, declared)
     in_files = configured(read_files)
     # A script does not see what its launcher is given, which may have options of the same names.
@@ -119,7 +118,7 @@ def _said_by(program: _Program, cwd: Path, env: Mapping[str, str], around: Seque
     }
     # Of the job's variables the API takes care, which knows all of them, but not what the script does with them.
     choosing = {name: value for name, value in env.items() if declared.chosen(name, value) is not None}
-    ours = effective_settings(all_words, choosing, read_files, ScriptSettings(surveys, values, sizes, numbers), named)
+    ours = effective_settings(all_words, choosing, read_files, ScriptSettings(declared, values, sizes, numbers), named)
     of_inputs = inputs(all_words, cwd, ours.values, named, declared.switches)
     if code is None and not of_inputs and not around and not any(one.entries or one.rest for one in read_files):
         return None
@@ -162,7 +161,7 @@ def _note(ours: EffectiveSettings, name: str, digest: str, *, is_given: bool = T
 
 def variables(script: Path, cwd: Path) -> frozenset[str]:
     """The variables of the environment that the script reads, as far as their names are written out in it. Never raises."""
-    return frozenset(name for one in _surveys((script,), cwd).surveys for name in one.variables)
+    return frozenset(name for one in _surveys((script,), cwd).declared.surveys for name in one.variables)
 
 
 def forget() -> None:
@@ -181,8 +180,8 @@ class _Surveyed(NamedTuple):
     """What was read of a program, once for all that is asked about it."""
 
     files: Sequence[tuple[Path, bytes]]
-    surveys: tuple[Survey, ...]
-    """Those of its own code and its modules, if it is one of Python."""
+    declared: Declared
+    """By its own code and its modules, if it is one of Python."""
     code: str | None
     """The digest of all its files."""
     written: Mapping[str, float] = MappingProxyType({})
@@ -196,8 +195,9 @@ def _surveys(programs: tuple[Path, ...], cwd: Path, folders: tuple[Path, ...] = 
         found = sources(files, programs)
         surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
         is_python = bool(found) and found[0].path in surveys
-        code = fingerprint(found, surveys, cwd, compared=is_python)
-        ours = tuple(surveys.values()) if is_python else ()
-        return _Surveyed(files, ours, code, written(ours))
+        declared = Declared.of(tuple(surveys.values()))
+        code = fingerprint(found, declared, cwd, compared=is_python)
+        ours = declared if is_python else Declared()
+        return _Surveyed(files, ours, code, written(ours.surveys))
     except Exception:  # noqa: BLE001 - as above
-        return _Surveyed(files, (), short_digest(repr(files)))
+        return _Surveyed(files, Declared(), short_digest(repr(files)))

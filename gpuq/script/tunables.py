@@ -116,7 +116,7 @@ class EffectiveSettings:
 class ScriptSettings:
     """What the script itself says of its settings."""
 
-    surveys: Sequence[Survey] = ()
+    declared: Declared = field(default_factory=Declared)
     values: Values | None = None
     sizes: Mapping[str, Any] = field(default_factory=dict)
     """Those that are written out in it, by their usual names."""
@@ -138,8 +138,7 @@ def effective_settings(
     """
     found = EffectiveSettings()
     script = script or ScriptSettings()
-    surveys = script.surveys
-    declared = Declared.of(surveys)
+    declared = script.declared
     _take_files(found, files)
     for variable, text in env.items():
         if (chosen := declared.chosen(variable, text)) is not None:
@@ -152,7 +151,7 @@ def effective_settings(
     if (count := runs_of_a_sweep(words)) > 1:
         found.give("multirun", count)
     several = _of_several((), declared, files)
-    for name, raw in _defaults(surveys, script.values):
+    for name, raw in _defaults(declared.surveys, script.values):
         found.default(*(declared.chosen(name, str(raw)) or (name, raw)), whole=_key(name) in several)
     for name, raw in script.sizes.items():
         found.default(name, raw, instead=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.script.declared import Declared
 from gpuq.script.fingerprint import fingerprint
 from gpuq.script.hints import _surveys, hints
 from gpuq.script.source import LARGEST_BYTES, sources
@@ -260,7 +261,7 @@ def test_numbered_inputs_are_one_kind_of_work_whatever_they_hold(tmp_path: Path)
 
 
 def test_there_is_no_digest_of_nothing(tmp_path: Path):
-    assert fingerprint(sources([], [tmp_path / "missing.py"]), {}, tmp_path, compared=True) is None
+    assert fingerprint(sources([], [tmp_path / "missing.py"]), Declared(), tmp_path, compared=True) is None
     found = sources([(tmp_path / "t.py", b"x = 1\n")], [tmp_path / "t.py"])
-    surveys = {one.path: survey(one.tree) for one in found if one.tree is not None}
-    assert fingerprint(found, surveys, tmp_path, compared=True) is not None
+    declared = Declared.of([survey(one.tree) for one in found if one.tree is not None])
+    assert fingerprint(found, declared, tmp_path, compared=True) is not None
