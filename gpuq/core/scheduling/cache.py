@@ -49,14 +49,12 @@ class ClassConclusions:
 
     `judged` has, for each device, the revision at which it was judged and whether it admits these jobs; that holds until the
     device changes. `exhausted_at` is the revision at which no open device was left that admits them, so that later only those
-    that changed since need a look. `alone` has the forecasts for these jobs alone that were read so far. `needs`, `tolerated`,
-    `lacking` and `duration` are None until they were asked for; a duration that is not known is (). `reasons` has at least the
-    pending reasons that the state holds for these jobs.
+    that changed since need a look. `needs`, `tolerated`, `lacking` and `duration` are None until they were asked for; a duration
+    that is not known is (). `reasons` has at least the pending reasons that the state holds for these jobs.
     """
 
     judged: dict[DeviceId, tuple[int, bool]] = field(default_factory=dict)
     exhausted_at: int | None = None
-    alone: dict[DeviceClass, Forecast] = field(default_factory=dict)
     needs: dict[DeviceClass, SharingNeeds] | None = None
     tolerated: dict[DeviceModel, int] | None = None
     lacking: dict[DeviceModel, int] | None = None
@@ -133,11 +131,7 @@ class PassCache:
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
         """The forecast for a job alone on a device of this class."""
-        alone, of_class = self.of(job).alone, device_class(device)
-        found = alone.get(of_class)
-        if found is None:
-            found = alone[of_class] = self._answer(question_alone(job, device))
-        return found
+        return self._answer(question_alone(job, device))
 
     def _answer(self, asked: Question) -> Forecast:
         found = self._known.get(asked)
