@@ -239,10 +239,6 @@ class Settings:
         return self.redis_url or f"unix://{quote(str(self.home.redis_socket))}"
 
 
-SERVICES_HOME = Path("/var/lib/gpuq")
-"""The home of the services that systemd starts."""
-SERVICES_ENVIRONMENT = Path("/etc/gpuq/environment")
-"""Where their units read variables from."""
 _LONGEST_SHOWN = 60
 
 GROUPS: dict[str, type] = {
@@ -306,31 +302,6 @@ def load(environ: Mapping[str, str] | None = None, warn: Callable[[str], object]
             fix="Raise `stale_after_s`, or lower `sample_every_s`.",
         )
     return settings
-
-
-def services_variables(home: Home) -> dict[str, str]:
-    """What systemd gives the services of this home and a shell does not have: the variables of gpuq in `SERVICES_ENVIRONMENT`.
-
-    Without them a command would check other settings, or upgrade another record, than those of the services. Raises BadSettings.
-    """
-    if home.root != SERVICES_HOME:
-        return {}
-    try:
-        lines = SERVICES_ENVIRONMENT.read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSettings(
-            f"{SERVICES_ENVIRONMENT} cannot be read, which the services of {home.root} have their settings from: {error}.",
-            fix=f"Run this as the user gpuq: chgrp gpuq {SERVICES_ENVIRONMENT} && chmod 640 {SERVICES_ENVIRONMENT}",
-        ) from error
-    pairs = (line.strip().partition("=") for line in lines)
-    return {name: _unquoted(value) for name, is_set, value in pairs if is_set and name.startswith("GPUQ_")}
-
-
-def _unquoted(value: str) -> str:
-    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    return value[1:-1] if is_quoted else value
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

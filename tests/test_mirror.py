@@ -41,6 +41,7 @@ ELSEWHERE = {
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/messages/environment.py": "tests/cli/verbs/test_rerun.py",
+    "gpuq/services_environment.py": "tests/cli/verbs/test_doctor.py",
     "gpuq/messages/submit_options.py": "tests/cli/test_device_options.py",
     "gpuq/messages/codec.py": "tests/daemon/test_loop.py",
     "gpuq/messages/reported.py": "tests/daemon/test_hostile_hosts.py",

@@ -182,9 +182,9 @@ def _run(words: list[str]) -> int:
         )
     if name in OF_THE_DAEMON:
         from gpuq.home import Home
-        from gpuq.settings import services_variables
+        from gpuq.services_environment import variables
 
-        os.environ.update({**services_variables(Home.from_environment()), **os.environ})
+        os.environ.update({**variables(Home.from_environment()), **os.environ})
     module = import_module(f"gpuq.cli.verbs.{VERBS[name][0]}")
     code: int = module.run([*leading, *rest])
     return code

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from gpuq_broker.unit import PAM_SERVICE
 
+from gpuq import services_environment
 from gpuq.errors import BadSettings
 from gpuq.messages import launch
-from gpuq.settings import SERVICES_ENVIRONMENT, SERVICES_HOME, Api
+from gpuq.settings import Api
 
 ROOT = Path(__file__).resolve().parents[2]
 RENDER = ROOT / "systemd" / "render.py"
@@ -82,8 +83,8 @@ def test_a_prefix_without_gpuq_is_refused_with_the_fix(tmp_path):
 @pytest.mark.parametrize("service", sorted(set(SERVICES) - {"gpuq-broker.service"}))
 def test_the_commands_know_where_the_services_have_their_settings_from(units, service):
     unit = settings(units / service)
-    assert f"GPUQ_HOME={SERVICES_HOME}" in unit["Environment"]
-    assert unit["EnvironmentFile"] == [f"-{SERVICES_ENVIRONMENT}"]
+    assert f"GPUQ_HOME={services_environment.HOME}" in unit["Environment"]
+    assert unit["EnvironmentFile"] == [f"-{services_environment.FILE}"]
 
 
 @needs_analyze

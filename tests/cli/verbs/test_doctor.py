@@ -227,8 +227,8 @@ def test_wrong_settings_are_broken_and_unknown_names_are_noted(gpuq: Command, he
 def environment_file(healthy: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As if the home were that of the services that systemd starts. The command runs in this process."""
     file = tmp_path / "environment"
-    monkeypatch.setattr("gpuq.settings.SERVICES_HOME", healthy.home)
-    monkeypatch.setattr("gpuq.settings.SERVICES_ENVIRONMENT", file)
+    monkeypatch.setattr("gpuq.services_environment.HOME", healthy.home)
+    monkeypatch.setattr("gpuq.services_environment.FILE", file)
     monkeypatch.setattr(os, "environ", {**os.environ, "GPUQ_HOME": str(healthy.home)})
     return file
 
