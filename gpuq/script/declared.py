@@ -11,10 +11,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuq.script.expressions import names_in
 from gpuq.script.meaning import CHOSEN, NUMBERED, Meaning, meaning, plain
 from gpuq.script.options import NUMBER
 from gpuq.script.positional import positional_names
-from gpuq.script.survey import Survey, names_in
+from gpuq.script.survey import Survey
 
 # These say what is done, where a parser lists their values or the script decides by them.
 _MAY_CHOOSE = re.compile(

@@ -20,13 +20,14 @@ from typing import Any
 from gpuq.script.configs import ConfigFile, is_config, read
 from gpuq.script.declared import Declared
 from gpuq.script.digests import short_digest
+from gpuq.script.expressions import argument, dotted, keyword, text_of
 from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.meaning import RESULTS, Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
 from gpuq.script.setting_value import hides_gpus
 from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
-from gpuq.script.survey import Guards, Survey, argument, dotted, keyword, text_of
+from gpuq.script.survey import Guards, Survey
 
 CODE = "program-code"
 """The name under which the digest is compared as a setting."""

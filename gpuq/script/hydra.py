@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuq.script.configs import SUFFIXES, read
-from gpuq.script.survey import Survey, argument, text_of
+from gpuq.script.expressions import argument, text_of
+from gpuq.script.survey import Survey
 
 _CHOSEN = re.compile(r"\+{0,2}([\w/-]+)(?:@[\w.]*)?=([\w./-]+)")
 _ITEM = re.compile(r"(?:(override|optional)\s+)?(/?[\w/.-]+)(?:@[\w./]*)?(?:\s*:\s*(.+))?")

@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gpuq.script.expressions import argument, word
 from gpuq.script.operations import UNKNOWN
-from gpuq.script.survey import Call, Survey, argument, word
+from gpuq.script.survey import Call, Survey
 from gpuq.script.values import Values
 
 _MOST_CONSTRUCTORS = 16

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuq.script.configs import is_config
+from gpuq.script.expressions import keyword, text_of
 from gpuq.script.hydra import composed
 from gpuq.script.meaning import RESULTS
 from gpuq.script.options import canonical, pairs
 from gpuq.script.path_texts import UNKNOWN_PART, PathTexts
 from gpuq.script.source import is_file
-from gpuq.script.survey import Call, Survey, keyword, text_of
+from gpuq.script.survey import Call, Survey
 
 # fmt: off
 _READING = frozenset({

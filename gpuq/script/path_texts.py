@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gpuq.script.expressions import dotted, text_of
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import pairs
-from gpuq.script.survey import dotted, text_of
 from gpuq.script.values import Values
 
 UNKNOWN_PART = "\0"

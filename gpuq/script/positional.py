@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpuq.script.survey import Survey, dotted, keyword, text_of
+from gpuq.script.expressions import dotted, keyword, text_of
+from gpuq.script.survey import Survey
 
 
 def positional_names(surveys: Sequence[Survey]) -> dict[int, str]:

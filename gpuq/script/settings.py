@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuq.script.configs import NOT_TRAINING
+from gpuq.script.expressions import argument, keyword, text_of, word
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import SETTING_OF, SPELLINGS, SWITCHES, canonical
-from gpuq.script.survey import Call, Survey, argument, keyword, text_of, word
+from gpuq.script.survey import Call, Survey
 from gpuq.script.values import Values
 
 OPTIMIZERS = frozenset(

@@ -16,6 +16,7 @@ from typing import Any
 
 from gpuq.script.configs import ConfigFile, entries
 from gpuq.script.declared import Declared
+from gpuq.script.expressions import argument, text_of
 from gpuq.script.meaning import Meaning, leaves_out_at_zero, may_be_secret, meaning, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
@@ -34,7 +35,7 @@ from gpuq.script.setting_value import (
     kept,
     value,
 )
-from gpuq.script.survey import Survey, argument, text_of
+from gpuq.script.survey import Survey
 from gpuq.script.values import Values
 
 MOST = 64

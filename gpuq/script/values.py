@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from gpuq.script.expressions import dotted, text_of
 from gpuq.script.operations import MOST_ITEMS, UNKNOWN, bounded, negated, operated, turned
 from gpuq.script.options import canonical, parsed
-from gpuq.script.survey import Guards, Survey, dotted, text_of
+from gpuq.script.survey import Guards, Survey
 
 ORIGINS = ("argument", "config file", "default", "script")
 """Where a value may come from, strongest first."""
