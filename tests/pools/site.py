@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,11 @@ class Site:
         self.look()
         (name,) = self.pilots
         return name
+
+    def problem(self, name: str = "slurm") -> Any:
+        """What is said of a pool that gets no pilots; None for nothing."""
+        file = self.home.pilots / f"{name}.problem"
+        return json.loads(file.read_bytes()) if file.exists() else None
 
     @property
     def pilots(self) -> list[str]:

@@ -81,12 +81,8 @@ def test_a_pool_of_pods_requests_takes_back_and_deletes_pods_in_its_place(site: 
     assert sorted(there.cancelled) == sorted(2 * numbers(there.manifests))
 
 
-def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) -> None:
+def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site, pods: FakePods) -> None:
     """Its pool was removed, so its pilots are to be ended, which cannot be done; and one of Slurm's has ended meanwhile."""
-    pods = FakePods()
-    site.restart(pods=lambda _: pods)
-    pool.remove(site.home, "slurm")
-    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
     site.api.waiting = 1
     site.look()
     pool.remove(site.home, "pods")
@@ -104,11 +100,7 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_pool_waiting(site: Site) 
 
 
 @pytest.mark.parametrize("how", ["answer", "late"])
-def test_a_pod_that_was_created_without_an_answer_is_found_and_deleted(site: Site, how: str) -> None:
-    pods = FakePods()
-    site.restart(pods=lambda _: pods)
-    pool.remove(site.home, "slurm")
-    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+def test_a_pod_that_was_created_without_an_answer_is_found_and_deleted(site: Site, pods: FakePods, how: str) -> None:
     site.api.waiting, pods.loses = 1, how
     site.look()
     site.stay(50)
@@ -122,11 +114,7 @@ def test_a_pod_that_was_created_without_an_answer_is_found_and_deleted(site: Sit
     assert (pods.there, site.pilots) == ({}, [])
 
 
-def test_what_a_pod_took_is_charged_once_though_it_cannot_be_deleted_for_a_while(site: Site) -> None:
-    pods = FakePods()
-    site.restart(pods=lambda _: pods)
-    pool.remove(site.home, "slurm")
-    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+def test_what_a_pod_took_is_charged_once_though_it_cannot_be_deleted_for_a_while(site: Site, pods: FakePods) -> None:
     name = site.requested()
     site.api.join(name)
     site.look(after_s=3)
@@ -141,19 +129,25 @@ def test_what_a_pod_took_is_charged_once_though_it_cannot_be_deleted_for_a_while
     assert PilotFolders(site.home).hours("pods") == pytest.approx(1.0, abs=0.05)
 
 
-def test_a_pod_that_runs_and_does_not_join_is_called_a_pod(site: Site) -> None:
-    pods = FakePods()
-    site.restart(pods=lambda _: pods)
-    pool.remove(site.home, "slurm")
-    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+def test_a_pod_that_runs_and_does_not_join_is_called_a_pod(site: Site, pods: FakePods) -> None:
     site.api.waiting = 1
     site.look()
     (number,) = numbers(pods.manifests)
     pods.there[number] = "RUNNING"
     site.stay(400)
     assert pods.cancelled[0] == number
-    said = json.loads((site.home.pilots / "pods.problem").read_bytes())
+    said = site.problem("pods")
     assert said["problem"].startswith(f"Pod {number} has run for 3")
+
+
+@pytest.fixture
+def pods(site: Site) -> FakePods:
+    """A pool of pods, in place of that of Slurm."""
+    made = FakePods()
+    site.restart(pods=lambda _: made)
+    pool.remove(site.home, "slurm")
+    pool.add(site.home, Pool(name="pods", most=1, pod=Pod(image="i", claim="home", mount=str(site.home.root))))
+    return made
 
 
 def numbers(manifests: list[dict[str, Any]]) -> list[int]:

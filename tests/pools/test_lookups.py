@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import pytest
@@ -86,7 +85,7 @@ def test_a_pilot_that_ended_before_it_joined_is_replaced_a_minute_later(site: Si
     site.slurm.there.clear()
     site.look()
     assert site.pilots == []
-    assert json.loads((site.home.pilots / "slurm.problem").read_text()) == {
+    assert site.problem() == {
         "at": site.now,
         "problem": "Slurm job 1 ended before it joined (FAILED, NonZeroExitCode, exit code 127:0, on n7). "
         "/opt/gpuq/bin/python: not found",
@@ -98,7 +97,7 @@ def test_a_pilot_that_ended_before_it_joined_is_replaced_a_minute_later(site: Si
     assert site.slurm.submitted == 2
     site.api.join(site.pilots[0], 7)
     site.look()
-    assert not (site.home.pilots / "slurm.problem").exists()
+    assert site.problem() is None
 
 
 def test_a_pilot_that_slurm_ended_before_it_joined_says_nothing_against_the_nodes(
@@ -108,7 +107,7 @@ def test_a_pilot_that_slurm_ended_before_it_joined_says_nothing_against_the_node
     site.requested()
     site.slurm.there.clear()
     site.look()
-    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    said = site.problem()
     assert said["fix"].startswith("Slurm ended it, not gpuq;")
 
 
@@ -194,7 +193,7 @@ def test_a_slurm_job_that_runs_and_does_not_join_is_ended_with_the_reason(site: 
     assert site.slurm.cancelled == []
     site.stay(200)
     assert site.slurm.cancelled == [1]
-    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    said = site.problem()
     assert "Slurm job 1 has run for 3" in said["problem"]
     assert "did not join" in said["problem"]
     assert "reach this host at login:1" in said["fix"]
@@ -216,5 +215,5 @@ def test_a_pilot_that_was_cancelled_before_it_started_says_nothing_against_the_n
     site.requested()
     site.slurm.there.clear()
     site.look()
-    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    said = site.problem()
     assert said["problem"].endswith("(CANCELLED, Resources, exit code 0:0). Slurm had not started it.")

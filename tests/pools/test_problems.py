@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from gpuq.adapters.slurm import SlurmJob
@@ -98,12 +96,12 @@ def test_an_account_without_hours_is_said_in_slurms_word_with_the_fix_until_the_
     site.slurm.reason = "AssocGrpGRESMinutes"
     site.look()
     site.look()
-    said = json.loads((site.home.pilots / "slurm.problem").read_text())
+    said = site.problem()
     assert said["problem"] == "Slurm does not start job 1: AssocGrpGRESMinutes."
     assert "--account=" in said["fix"]
     site.api.join(site.pilots[0], 7)
     site.look()
-    assert not (site.home.pilots / "slurm.problem").exists()
+    assert site.problem() is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,7 @@ def test_a_reason_that_time_alone_does_not_change_comes_with_its_fix(site: Site,
     site.slurm.reason, site.api.waiting = reason, 1
     site.look()
     site.look()
-    said = json.loads((site.home.pilots / "slurm.problem").read_bytes())
+    said = site.problem()
     assert said["problem"] == f"Slurm does not start job 1: {reason}."
     assert fix in said["fix"]
 
@@ -134,7 +132,7 @@ def test_a_reason_that_ends_with_the_jobs_that_run_keeps_no_other_pilot_from_bei
     site.slurm.reason, site.api.waiting = "AssocGrpGRESRunMinutes", 1
     site.look()
     site.look()
-    assert not (site.home.pilots / "slurm.problem").exists()
+    assert site.problem() is None
     site.api.waiting = 2
     site.look()
     assert site.slurm.submitted == 2

@@ -50,7 +50,7 @@ def test_jobs_that_come_do_not_count_on_a_pilot_that_was_taken_back(site: Site) 
     site.api.waiting = 1
     site.look(after_s=3)
     assert site.slurm.submitted == 2
-    assert not (site.home.pilots / "slurm.problem").exists()
+    assert site.problem() is None
 
 
 def test_a_restart_of_the_process_loses_no_pilot_and_requests_none_twice(site: Site) -> None:
