@@ -144,3 +144,14 @@ class Harness:
 
     def journal(self) -> list[Entry]:
         return self.store.journal(after=0, limit=100_000)
+
+
+async def two_that_share(harness: Harness, world: World) -> tuple[AttemptId, AttemptId]:
+    """A kind that made 10 steps/s alone, and two of it that share a device."""
+    first = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(first, 1), measurement=measured(10))
+    await harness.live(world, 3)
+    older, newer = (AttemptId(harness.submit(), 1) for _ in range(2))
+    await harness.live(world, 4)
+    return older, newer

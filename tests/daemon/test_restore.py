@@ -20,7 +20,7 @@ from gpuq.core.state.verdict import Rule
 from gpuq.daemon.restore import restore
 from gpuq.messages.codec import plain
 from gpuq.messages.submission import ArrayTasks
-from tests.daemon.harness import Harness, measured
+from tests.daemon.harness import Harness, measured, two_that_share
 from tests.support.nouns import GIB, a_device
 from tests.support.world import World
 
@@ -282,12 +282,7 @@ async def test_retries_and_a_raised_promise_are_counted_over_a_restart(harness: 
 
 async def test_a_restarted_dispatcher_knows_who_stands_still_for_whom(harness: Harness) -> None:
     world = World(harness.store, a_device())
-    first = harness.submit()
-    await harness.live(world, 3)
-    world.end(AttemptId(first, 1), measurement=measured(10))
-    await harness.live(world, 3)
-    older, newer = (AttemptId(harness.submit(), 1) for _ in range(2))
-    await harness.live(world, 4)
+    older, newer = await two_that_share(harness, world)
     rows = [
         msgspec.structs.replace(row, launch={**row.launch, "pauses": [list(older)]}) if row.job == newer.job else row
         for row in harness.store.live_attempts()
@@ -304,12 +299,7 @@ async def test_a_job_whose_partner_had_ended_before_a_restart_still_runs_alone_a
     harness: Harness,
 ) -> None:
     world = World(harness.store, a_device())
-    first = harness.submit()
-    await harness.live(world, 3)
-    world.end(AttemptId(first, 1), measurement=measured(10))
-    await harness.live(world, 3)
-    older, newer = (AttemptId(harness.submit(), 1) for _ in range(2))
-    await harness.live(world, 4)
+    older, newer = await two_that_share(harness, world)
     assert world.running() == [older, newer]
     world.end(newer, measurement=measured(10, partner=older))
     await harness.live(world, 3)

@@ -10,7 +10,7 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.quota import Account, Quota, QuotaScope
 from gpuq.messages.codec import plain
 from gpuq.messages.live import LiveView, ResidentStatus
-from tests.daemon.harness import Harness, measured
+from tests.daemon.harness import Harness, two_that_share
 from tests.support.nouns import a_device
 from tests.support.world import World
 
@@ -19,17 +19,6 @@ async def view(harness: Harness) -> LiveView:
     raw = await harness.stream.view()
     assert raw is not None
     return msgspec.json.decode(raw, type=LiveView)
-
-
-async def two_that_share(harness: Harness, world: World) -> tuple[AttemptId, AttemptId]:
-    """A kind that made 10 steps/s alone, and two of it that share a device."""
-    first = harness.submit()
-    await harness.live(world, 3)
-    world.end(AttemptId(first, 1), measurement=measured(10))
-    await harness.live(world, 3)
-    older, newer = (AttemptId(harness.submit(), 1) for _ in range(2))
-    await harness.live(world, 4)
-    return older, newer
 
 
 def resident(picture: LiveView, attempt: AttemptId) -> ResidentStatus:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import UTC, datetime
 
@@ -249,14 +248,13 @@ def test_a_pilot_has_as_many_gpus_as_the_waiting_jobs_need(site: Site) -> None:
 
 def test_jobs_that_no_pilot_of_any_pool_can_run_are_said_while_they_wait(site: Site) -> None:
     """As one whose kind may take longer than the pilots last, by its forecast."""
-    said = site.home.pilots / "all pools.problem"
     site.api.waiting, site.api.forecast = 1, {"duration_p90_s": 5 * 3600.0}
     site.look()
     assert site.slurm.submitted == 0
-    assert "may take longer than it lasts" in json.loads(said.read_text())["problem"]
+    assert "may take longer than it lasts" in site.problem("all pools")["problem"]
     pool.add(site.home, Pool(name="long", time_limit_s=6 * 3600.0))
     site.look()
-    assert (site.slurm.submitted, said.exists()) == (1, False)
+    assert (site.slurm.submitted, site.problem("all pools")) == (1, None)
 
 
 def test_a_second_pool_requests_pilots_only_for_what_the_first_cannot_run(site: Site) -> None:
