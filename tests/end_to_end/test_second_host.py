@@ -116,7 +116,7 @@ def test_devices_reserved_for_a_user_take_no_jobs_of_others(site: Site, second: 
     assert (code, "node2:cpu0 by daemon from" in said) == (6, True), said
     assert "daemon  now" in gpuq("reservations")[1]
     waits = int(gpuq("submit", "--gpu-mem", "64M", "-w", "node2", "--", "/bin/true")[1])
-    wait_for(lambda: (site.job(waits)["verdict"] or {}).get("rule") == "Booked", 10)
+    wait_for(lambda: (site.job(waits)["verdict"] or {}).get("rule") == "Booked", 10, lambda: str(site.job(waits)))
     code, said = gpuq("explain", str(waits))
     assert (code, "Booked on node2:cpu0: user daemon has it from" in said) == (0, True), said
     assert gpuq("reserve", "--cancel", "1") == (0, "Reservation 1 is over.\n")

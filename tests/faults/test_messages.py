@@ -105,9 +105,11 @@ def test_every_key_gets_another_type(site: Site, client: redis.Redis) -> None:
     site.wait(site.submit("true"))
     orders = f"rq:queue:{wire.queue_name(HOST)}"
     for key in {*client.keys(), orders.encode(), wire.WAITING.encode(), wire.log_requests_key(HOST).encode()}:
-        other = client.sadd if client.type(key) == b"string" else client.append
-        client.delete(key)
-        other(key, "of another program")
+        is_text = client.type(key) == b"string"
+        with client.pipeline(transaction=True) as pipe:  # else gpuq could write the key again in between
+            pipe.delete(key)
+            (pipe.sadd if is_text else pipe.append)(key, "of another program")
+            pipe.execute()
     assert site.wait(site.submit("true"))["state"] == "COMPLETED"
 
 

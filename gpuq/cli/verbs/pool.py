@@ -16,7 +16,6 @@ from gpuq.cli.quantities import parse_duration, whole
 from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput, BadSettings
 from gpuq.home import Home
-from gpuq.messages.pilot import ALL_POOLS
 
 _EPILOG = """\
   gpuq pool add slurm --gpus 2 --max 4 --time 8h -- --partition=gpu
@@ -71,7 +70,7 @@ def run(words: list[str]) -> int:
         raise
     if options.action == "list":
         home = Home.from_environment()
-        found = {"pools": _read(home), "problem": _json(home.pilots / f"{ALL_POOLS}.problem")}
+        found = {"pools": _read(home), "problem": _json(home.pilots / "all pools.problem")}
         console.show(options, found, lambda shown, width, _: _listing(shown["pools"], shown["problem"], width))
         return 0
     if options.action == "remove":
