@@ -57,14 +57,12 @@ ELSEWHERE = {
     "gpuq/notifier/trial.py": "tests/notifier/test_serve.py",
     # With the shim's side of it.
     "workers/gpuq_workers/job_lease.py": "tests/workers/shim/test_lease.py",
-    # Through the ring that they are parts of.
+    # Through the dispatcher's loop.
     "gpuq/daemon/acknowledge.py": "tests/daemon/test_loop.py",
     "gpuq/daemon/listen.py": "tests/daemon/test_loop.py",
     "gpuq/daemon/main.py": "tests/daemon/test_loop.py",
-    "gpuq/daemon/perform.py": "tests/daemon/test_loop.py",
     "gpuq/daemon/record.py": "tests/daemon/test_loop.py",
     "gpuq/daemon/tasks.py": "tests/daemon/test_loop.py",
-    "gpuq/daemon/unrecorded.py": "tests/daemon/test_loop.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",

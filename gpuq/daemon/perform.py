@@ -1,8 +1,11 @@
 """Send the orders that the state calls for, again and again until the state shows that they took effect.
 
 Which orders are due follows from the state alone: a launch for an attempt that its host does not report yet, a stop for one
-that is to end, a void for one that is revoked. So no order is lost when Redis loses it or the dispatcher restarts. An order
+that is to end, a `void` for one that is revoked. So no order is lost when Redis loses it or the dispatcher restarts. An order
 that arrives twice is harmless, because a start is claimed in the record once.
+
+Orders to a host that is away stay in its queue, and when it is back it takes one after the other: 40,000 a day, for one attempt
+that is to end, would keep it from new orders for a minute. So they are repeated less often until its reports come again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from gpuq.messages.wire import HostKeys, Order, Verb
 log = logging.getLogger(__name__)
 
 _STOP_AGAIN_S = 2.0
+_HEARD_WITHIN_S, _UNHEARD_AGAIN_S = 10.0, 60.0
 
 
 class Performer:
@@ -35,28 +39,33 @@ class Performer:
         self._launch_again_s = launch_again_s
         self._credentials = credentials
         self._sent_at: dict[tuple[AttemptId, Verb], float] = {}
+        self._revoking: set[AttemptId] = set()
 
-    def due(self, state: State, ring: int, epoch: int, now: float) -> list[Order]:
-        """The orders that the state calls for and that were not sent lately, each to the instance that reports for its host;
-        another `ring` gives them other ids. `epoch` is the one in which this dispatcher leads."""
+    def due(self, state: State, number: int, epoch: int, now: float) -> list[Order]:
+        """The orders that the state calls for and that were not sent lately, each to the instance that reports for its host.
+        With another `number` they have other ids. `epoch` is the one in which this dispatcher leads."""
         wanted = {
             (attempt.id, verb): attempt
             for attempt in state.attempts.values()
             if (verb := _wanted_order(attempt, state.jobs[attempt.id.job].cancel_requested)) is not None
         }
-        self._sent_at = {key: at for key, at in self._sent_at.items() if key in wanted}
+        # Before an order about an attempt that is revoked is sent, the record says whether it was claimed: this need not wait.
+        revoking = {attempt.id for attempt in state.attempts.values() if attempt.revoking}
+        newly, self._revoking = revoking - self._revoking, revoking
+        self._sent_at = {key: at for key, at in self._sent_at.items() if key in wanted and key[0] not in newly}
         due = []
         for (attempt_id, verb), attempt in wanted.items():
+            host, sent_at = state.hosts.get(attempt.host), self._sent_at.get((attempt_id, verb))
             again_s = self._launch_again_s if verb is Verb.LAUNCH else _STOP_AGAIN_S
-            sent_at = self._sent_at.get((attempt_id, verb))
-            host = state.hosts.get(attempt.host)
+            if host is None or now - host.last_seen > _HEARD_WITHIN_S:
+                again_s = _UNHEARD_AGAIN_S
             instance = None if host is None else host.instance
             # A credential names the instance, which a dispatcher that has just started does not know before the host's report;
             # without one, the host would end the job as one that it must not start.
             if verb is Verb.LAUNCH and instance is None and self._credentials is not None:
                 continue
             if sent_at is None or now - sent_at >= again_s:
-                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, ring, verb, instance, epoch))
+                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, number, verb, instance, epoch))
         return due
 
     def send(self, orders: list[Order], now: float) -> None:
@@ -70,7 +79,9 @@ class Performer:
                     order = self._credentials.add_to(order)  # noqa: PLW2901 - the same order, signed for its user
                 self._sender.send(order, self._keys.of(order.host))
             except Unreachable as error:
-                log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt)})
+                log.warning(
+                    "order not sent: %s", error.message, extra={"action": "send_order", "attempt": str(attempt)}
+                )
                 return
             self._sent_at[attempt, order.verb] = now
 
