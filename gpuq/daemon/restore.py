@@ -16,7 +16,7 @@ from gpuq.adapters.store.row_types import AttemptRow, Entry, Service
 from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
-from gpuq.core.state.attempt import Attempt, AttemptId, Ending
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, started
 from gpuq.core.state.attempt_changes import job_step, with_end
 from gpuq.core.state.dependency import Dependency, DependencyType, left_of_each
 from gpuq.core.state.device import Device, DeviceId, HostId
@@ -70,7 +70,7 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
     attempts = [attempt_from_row(row) for row in live]
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
     attempts.sort(key=lambda attempt: (attempt.launched_at, attempt.id))
-    attempts = [_no_later_than(attempt, now) for attempt in attempts]
+    attempts = [_by_our_clock(attempt, now) for attempt in attempts]
     paused_for = _pauses(live, attempts)
     launched = {one.id: one.launched_at for one in attempts}
     attempts = [
@@ -154,11 +154,11 @@ def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:
             jobs[job.id] = replace(job, submitted_at=latest)
 
 
-def _no_later_than(attempt: Attempt, now: float) -> Attempt:
-    """The attempt, without times in the future: they were recorded before the wall clock was set back, and nothing would come of
-    the attempt until then."""
-    started_at = None if attempt.started_at is None else min(attempt.started_at, now)
-    return replace(attempt, launched_at=min(attempt.launched_at, now), started_at=started_at)
+def _by_our_clock(attempt: Attempt, now: float) -> Attempt:
+    """The attempt with times that this dispatcher can count from: where the wall clock was set back, its launch was recorded with a
+    time in the future, and its start has the time of its host's clock."""
+    launched = replace(attempt, launched_at=min(attempt.launched_at, now))
+    return launched if launched.started_at is None else started(launched, launched.started_at, now)
 
 
 def _reservations(

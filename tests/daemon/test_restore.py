@@ -13,6 +13,7 @@ from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.booking import BookingRequest
 from gpuq.core.state.device import HostId
+from gpuq.core.state.edit import JobEdit
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.quota import Account, Quota, QuotaScope, accounts
 from gpuq.core.state.validate import validate
@@ -322,3 +323,19 @@ async def test_a_job_that_started_and_waits_again_has_started_also_after_a_resta
     assert harness.states()[first] == "PENDING"
     harness.start()
     assert harness.dispatcher.state.jobs[second].after == ()
+
+
+async def test_a_start_by_a_clock_that_is_behind_is_not_before_its_launch_after_a_restart(harness: Harness) -> None:
+    """Else the job would have run for ten minutes by then, and a limit that was made shorter since would end it at once."""
+    world = World(harness.store, a_device(), clock=lambda: harness.wall - 600)
+    job = harness.submit()
+    await harness.live(world, 3)
+    attempt = harness.dispatcher.state.attempts[AttemptId(job, 1)]
+    assert attempt.started_at is not None
+    harness.store.add_request("edit", job, "ada", harness.wall, {"edit": plain(JobEdit(time_limit_s=300.0))})
+    await harness.live(world, 2)
+
+    harness.start()
+    assert harness.dispatcher.state.attempts[attempt.id].started_at == attempt.launched_at
+    await harness.live(world, 3)
+    assert harness.states() == {job: "RUNNING"}

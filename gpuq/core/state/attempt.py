@@ -131,6 +131,12 @@ class Attempt:
         return self.launched_at if self.started_at is None else self.started_at
 
 
+def started(attempt: Attempt, at: float, now: float) -> Attempt:
+    """The attempt as one that started `at` by the clock of its host, which may differ from ours: it started after its launch, and
+    before we hear of it, `now`."""
+    return replace(attempt, started_at=min(max(at, attempt.launched_at), now))
+
+
 def opened(attempt: Attempt, promised: int) -> Attempt:
     """The attempt as one that others may join, with so many bytes promised to it on each of its devices."""
     return replace(attempt, opened=True, shares=True, promised=(promised,) * len(attempt.devices))

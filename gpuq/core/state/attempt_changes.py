@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import inf
 
 from gpuq.core.state.actions import Launch, Revise
-from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, opened, served_s
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, opened, served_s, started
 from gpuq.core.state.device import Device
 from gpuq.core.state.events import Exited, Started
 from gpuq.core.state.host_changes import note_answered, note_unanswered
@@ -52,9 +52,7 @@ def record_start(state: State, event: Started, now: float) -> bool:
     attempt = state.attempts.get(event.attempt)
     if attempt is None or attempt.started_at is not None:
         return False
-    # The host's clock may differ from ours: it started after its launch, and before we heard of it.
-    started_at = min(max(event.at, attempt.launched_at), now)
-    put_attempt(state, replace(attempt, started_at=started_at, last_reported=now, revoking=False))
+    put_attempt(state, replace(started(attempt, event.at, now), last_reported=now, revoking=False))
     note_answered(state, attempt.host)
     # The job runs once all its attempts do: until then the others may be claimed.
     if all(one.started_at is not None for one in state.attempts_of(state.jobs[event.attempt.job])):
