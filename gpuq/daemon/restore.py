@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
@@ -15,12 +16,12 @@ from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.row_types import AttemptRow, Entry, Service
 from gpuq.adapters.store.to_core import attempt_from_row, job_from_row
 from gpuq.core.measuring.measurement import Measurement
-from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, started
 from gpuq.core.state.attempt_changes import job_step, with_end
 from gpuq.core.state.dependency import Dependency, DependencyType, left_of_each
 from gpuq.core.state.device import Device, DeviceId, HostId
-from gpuq.core.state.events import CancelRequested, Exited, HoldRequested, JobEdited
+from gpuq.core.state.edit import JobEdit
+from gpuq.core.state.events import Exited
 from gpuq.core.state.job import Job, JobId, JobState, KindId
 from gpuq.core.state.job_changes import without_begun
 from gpuq.core.state.quota import LONGEST_WINDOW_S, Account, Hours, accounts, add_served
@@ -31,7 +32,7 @@ from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.inbox import ended_among
 from gpuq.daemon.journal import RESTORED
-from gpuq.messages.codec import decoded, from_plain
+from gpuq.messages.codec import decoded
 from gpuq.messages.job_record import QueuedRecord
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.
@@ -59,7 +60,8 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         for row in rows:
             jobs[row.id] = job_from_row(row)
             if row.verdict and row.state is JobState.PENDING:
-                verdicts[row.id] = decoded(row.verdict, Verdict)
+                with suppress(ValueError):  # by a rule that only a later release has; the first pass gives the job another one
+                    verdicts[row.id] = decoded(row.verdict, Verdict)
             if register is not None:
                 register(row.id, row.record)
     services = store.services(since=now - max(LONGEST_WINDOW_S, _HALF_LIVES_READ * HALF_LIFE_S))
@@ -101,9 +103,9 @@ def _pauses(rows: Iterable[AttemptRow], live: Iterable[Attempt]) -> dict[Attempt
     runs = {attempt.id for attempt in live if attempt.stopping is None}
     found: dict[AttemptId, AttemptId] = {}
     for row in rows:
-        launch = decoded(row.launch, Launch)
-        if launch.attempt.id in runs and launch.attempt.id not in found:
-            found.update(dict.fromkeys(runs.intersection(launch.pauses) - set(found.values()), launch.attempt.id))
+        launched, paused = AttemptId(row.job, row.number), decoded(row.launch.get("pauses", ()), set[AttemptId])
+        if launched in runs and launched not in found:
+            found.update(dict.fromkeys(runs & paused - set(found.values()), launched))
     return found
 
 
@@ -171,15 +173,11 @@ def _reservations(
             for reservation in decoded(entry.body.get("reservations", []), list[Reservation]):
                 found.setdefault(reservation.job, reservation)
             break
-        match from_plain(entry.name, entry.body):
-            case Reserve(reservation=reservation):
-                found.setdefault(reservation.job, reservation)
-            case Launch(attempt=attempt):
-                found.setdefault(attempt.id.job, None)
-            case JobEdited(job=job, edit=edit) if not edit.only_labels:
-                found.setdefault(job, None)
-            case EndReservation(job=job) | CancelRequested(job=job) | HoldRequested(job=job):
-                found.setdefault(job, None)
+        if entry.name == "Reserve":
+            reservation = decoded(entry.body["reservation"], Reservation)
+            found.setdefault(reservation.job, reservation)
+        elif entry.name != "JobEdited" or not decoded(entry.body["edit"], JobEdit).only_labels:
+            found.update({JobId(job): None for job in entry.jobs if job not in found})
     return {
         job: reservation
         for job, reservation in found.items()

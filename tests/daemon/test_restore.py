@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from gpuq.adapters.store.row_types import Commit, JobChange
+from gpuq.adapters.store.row_types import Commit, Entry, JobChange
 from gpuq.core.state.actions import OpenToPartners
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
@@ -339,3 +339,23 @@ async def test_a_start_by_a_clock_that_is_behind_is_not_before_its_launch_after_
     assert harness.dispatcher.state.attempts[attempt.id].started_at == attempt.launched_at
     await harness.live(world, 3)
     assert harness.states() == {job: "RUNNING"}
+
+
+async def test_a_verdict_by_a_rule_of_a_later_release_does_not_keep_a_dispatcher_from_taking_over(
+    harness: Harness,
+) -> None:
+    world = World(harness.store, a_device())
+    runs, waits = harness.submit(), harness.submit("other.py", share="never")
+    await harness.live(world, 3)
+    assert harness.states() == {runs: "RUNNING", waits: "PENDING"}
+    later = {"admitted": True, "rule": "Later", "device": "gpu0", "numbers": []}
+    rows = [msgspec.structs.replace(row, launch={**row.launch, "verdict": later}) for row in harness.store.live_attempts()]
+    harness.store.live_attempts = lambda: rows  # type: ignore[method-assign]
+    entry = Entry(seq=harness.store.last_seq() + 1, at=harness.now, name="Launch", body=rows[0].launch, jobs=(runs,))
+    pending = JobChange(harness.dispatcher.state.jobs[waits], {**later, "admitted": False})
+    harness.lease.commit(Commit(entries=[entry], jobs=[pending]))
+
+    harness.start()
+    await harness.live(world, 3)
+    assert harness.dispatcher.state.verdicts[waits].rule is Rule.EXCLUSIVE
+    assert harness.states() == {runs: "RUNNING", waits: "PENDING"}

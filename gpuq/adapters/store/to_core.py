@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuq.adapters.store.row_types import AttemptRow, JobRow, QueuedJob
-from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import Attempt, StopReason, opened
 from gpuq.core.state.job import Job
 from gpuq.messages.codec import decoded
@@ -34,5 +33,6 @@ def job_from_row(row: JobRow | QueuedJob) -> Job:
 def attempt_from_row(row: AttemptRow) -> Attempt:
     """The core's attempt as it was launched, with its start and the reason for its stop if there are any yet."""
     stopping = None if row.stop_reason is None else StopReason(row.stop_reason)
-    attempt = replace(decoded(row.launch, Launch).attempt, started_at=row.started_at, stopping=stopping)
+    # Without the verdict, which may be by a rule that only a later release has.
+    attempt = replace(decoded(row.launch["attempt"], Attempt), started_at=row.started_at, stopping=stopping)
     return attempt if row.opened_memory is None else opened(attempt, row.opened_memory)
