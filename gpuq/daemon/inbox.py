@@ -242,7 +242,7 @@ def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord
         job: [replace(one, after=left[one.after]) if one.after else one for one in those]
         for job, those in submissions.items()
     }
-    return requests, records, [event for request in requests for event in _events_of(request, submitted_jobs)]
+    return requests, records, [event for request in requests for event in _readable(request, submitted_jobs)]
 
 
 def ended_among(store: Store, dependencies: Collection[Dependency]) -> dict[int, JobState]:
@@ -252,6 +252,17 @@ def ended_among(store: Store, dependencies: Collection[Dependency]) -> dict[int,
     # Each task of an array may wait for one of another: these are a range again.
     ranges = merged((dependency.first, dependency.last) for dependency in dependencies)
     return {job: state for job, state in store.select(Selection(ids=tuple(ranges))).items() if state in ENDED}
+
+
+def _readable(request: Request, submitted: Mapping[JobId, Sequence[Job]]) -> list[Event]:
+    """The events of a request; none of one that cannot be read, as that of a later release's endpoint, or of a damaged row. An error
+    would end this dispatcher, and the next one at the same request."""
+    try:
+        return _events_of(request, submitted)
+    except (KeyError, ValueError) as error:
+        message = "request %s, `%s`, cannot be read: %s"
+        log.error(message, request.id, request.verb, error, extra={"action": "drop_request"})
+        return []
 
 
 def _events_of(request: Request, submitted: Mapping[JobId, Sequence[Job]]) -> list[Event]:  # noqa: C901, PLR0912 - one case per verb

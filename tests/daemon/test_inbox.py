@@ -17,6 +17,7 @@ from gpuq.daemon.inbox import EventInbox, ended_among
 from gpuq.home import host_key
 from gpuq.messages import wire
 from gpuq.messages.codec import plain, to_plain
+from tests.daemon.harness import Harness
 from tests.support.memory_store import MemoryStore
 from tests.support.nouns import a_start, an_exit
 
@@ -256,3 +257,17 @@ def test_what_the_tasks_of_an_array_wait_for_each_is_looked_up_in_one_range() ->
     texts = ["ok:7", "ok:5", "any:6", "ok:12-14", "any:13", "start:15", "ok:30"]
     assert ended_among(Store(), [Dependency.parse(text) for text in texts]) == {}
     assert asked == [((5, 7), (12, 15), (30, 30))]
+
+
+async def test_a_request_that_cannot_be_read_is_dropped_and_those_behind_it_are_followed(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as one that the endpoint of a later release wrote. An error would end each dispatcher that reads it."""
+    job = harness.submit()
+    for verb, body in (("edit", {"edit": {"reset": ["colour"]}}), ("edit", {}), ("cancel", {})):
+        harness.store.add_request(verb, job, "ada", harness.wall, body)
+    harness.store.add_request("quota", None, "root", harness.wall, {"quota": {"account": ["group", "ada"]}})
+    await harness.turn()
+    assert harness.states() == {job: "CANCELLED"}
+    assert harness.store.requests(10) == []
+    assert [getattr(line, "action", None) for line in caplog.records] == ["drop_request"] * 3
