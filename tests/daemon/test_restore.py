@@ -349,7 +349,9 @@ async def test_a_verdict_by_a_rule_of_a_later_release_does_not_keep_a_dispatcher
     await harness.live(world, 3)
     assert harness.states() == {runs: "RUNNING", waits: "PENDING"}
     later = {"admitted": True, "rule": "Later", "device": "gpu0", "numbers": []}
-    rows = [msgspec.structs.replace(row, launch={**row.launch, "verdict": later}) for row in harness.store.live_attempts()]
+    rows = [
+        msgspec.structs.replace(row, launch={**row.launch, "verdict": later}) for row in harness.store.live_attempts()
+    ]
     harness.store.live_attempts = lambda: rows  # type: ignore[method-assign]
     entry = Entry(seq=harness.store.last_seq() + 1, at=harness.now, name="Launch", body=rows[0].launch, jobs=(runs,))
     pending = JobChange(harness.dispatcher.state.jobs[waits], {**later, "admitted": False})

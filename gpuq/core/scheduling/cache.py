@@ -27,12 +27,15 @@ from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
 
-# Conclusions about classes without waiting jobs are dropped when there are this many, or twice as many as after the last time.
+# Conclusions that no waiting job needs are dropped when there are this many, or twice as many as after the last time.
 _PRUNE_FROM = 1000
 
 # The part of a pending reason that is compared: a job is given a new one when its rule, its device, the job that the device is
 # reserved for or the booking changes, not its numbers.
 ReasonKey = tuple[Rule, DeviceId | None, object]
+
+# What decides whether a job fits anywhere: the memory that it declares, its devices, its hosts, its constraints.
+_Demand = tuple[int | None, int, int, DeviceConstraints | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class PassCache:
             self._allowed.clear()
             self._classes.clear()
             self._forget_classes()
-        if len(self.classes) > self._prune_at:
+        if self._entries > self._prune_at:
             self._prune(state)
 
     def of_class(self, wanted: SchedulingClass) -> ClassConclusions:
@@ -190,7 +193,7 @@ class PassCache:
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""
-        key = (job.declared_memory, job.device_count, job.host_count, job.constraints)
+        key = _demand_of(job)
         if key not in self._never_fits:
             devices = list(self._state.devices.values()) if self._state else []
             memory, count, hosts, constraints = key
@@ -223,9 +226,10 @@ class PassCache:
     def _reset(self) -> None:
         self.device_index = DeviceIndex()
         self.tried: frozenset[SchedulingClass] | None = None
-        self._never_fits: dict[tuple[int | None, int, int, DeviceConstraints | None], Verdict | None] = {}
+        self._never_fits: dict[_Demand, Verdict | None] = {}
         self._allowed: dict[DeviceConstraints, frozenset[DeviceId]] = {}
         self._classes: dict[tuple[DeviceConstraints | None, HostId | None], tuple[Device, ...]] = {}
+        self._prune_at = _PRUNE_FROM
         self._forget_classes()
 
     def _forget_classes(self) -> None:
@@ -235,15 +239,25 @@ class PassCache:
         self.unchecked: set[SchedulingClass] = set()
         self.deferred: set[JobId] = set()
         self.over_quota: dict[GroupKey, Verdict] = {}
-        self._prune_at = _PRUNE_FROM
+
+    @property
+    def _entries(self) -> int:
+        return sum(map(len, (self.classes, self._never_fits, self._allowed, self._classes)))
 
     def _prune(self, state: State) -> None:
         waiting = state.index.classes
-        constraints = {constraints for *_, constraints in waiting}
-        self._allowed = {one: devices for one, devices in self._allowed.items() if one in constraints}
+        heads = [next(iter(groups.values())).head for groups in waiting.values()]
+        demands, constraints = set(map(_demand_of, heads)), {job.constraints for job in heads}
+        self._never_fits = {key: verdict for key, verdict in self._never_fits.items() if key in demands}
+        self._allowed = {key: devices for key, devices in self._allowed.items() if key in constraints}
+        self._classes = {key: devices for key, devices in self._classes.items() if key[0] in constraints}
         for gone in self.classes.keys() - waiting.keys():
             del self.classes[gone]
-        self._prune_at = 2 * len(self.classes) + _PRUNE_FROM
+        self._prune_at = 2 * self._entries + _PRUNE_FROM
+
+
+def _demand_of(job: Job) -> _Demand:
+    return job.declared_memory, job.device_count, job.host_count, job.constraints
 
 
 def question_alone(job: Job, device: Device) -> Question:

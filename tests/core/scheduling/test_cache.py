@@ -400,3 +400,20 @@ def test_conclusions_about_classes_without_waiting_jobs_are_dropped_in_the_end(m
 
     waiting = set(play.state.index.classes)
     assert set(play.cache.classes) <= waiting
+
+
+def test_conclusions_about_what_no_job_asks_for_any_more_are_dropped_although_something_is_learned_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The devices that meet a set of constraints are some 30 KB on a thousand devices, and users name ever other hosts."""
+    monkeypatch.setattr(pass_cache, "_PRUNE_FROM", 20)
+    play = Playbook().happen(a_report(a_device()))
+    for number in range(1, 200):
+        elsewhere = DeviceConstraints(excluded_hosts=(HostId(f"host{number}"),))
+        play.happen(Submitted(a_job(number, declared_memory=100 * GIB + number, constraints=elsewhere)))
+        play.decide()
+        play.happen(CancelRequested(JobId(number), "ada"))
+        play.known.forget()
+    play.decide()
+    kept = {name: len(value) for name, value in vars(play.cache).items() if isinstance(value, dict)}
+    assert max(kept.values()) < 20, kept
