@@ -255,8 +255,8 @@ def ended_among(store: Store, dependencies: Collection[Dependency]) -> dict[int,
 
 
 def _readable(request: Request, submitted: Mapping[JobId, Sequence[Job]]) -> list[Event]:
-    """The events of a request; none of one that cannot be read, as that of a later release's endpoint, or of a damaged row. An error
-    would end this dispatcher, and the next one at the same request."""
+    """The events of a request; none of one that cannot be read, as that of a later release's endpoint, or of a damaged row: an
+    error would end this dispatcher, and the next one at the same request."""
     try:
         return _events_of(request, submitted)
     except (KeyError, ValueError) as error:

@@ -264,6 +264,7 @@ class Dispatcher:
         elif isinstance(item, HostForgotten):
             self.inbox.forget(item.host)
             self.marks.forget(item.host)
+            self.unrecorded.forget(item.host)
             self._committed.pop(item.host, None)
         return True
 
@@ -329,8 +330,8 @@ class Dispatcher:
     async def _after_commit(self, cycle: Cycle) -> None:
         epoch = self.parts.lease.epoch
         self.acknowledger.committed()
-        orders = self.parts.performer.due(self.state, self.journal.seq, epoch, cycle.now)
-        orders += self.unrecorded.orders(self.journal.seq, epoch, cycle.now)
+        unrecorded = self.unrecorded.to_stop(cycle.now)
+        orders = self.parts.performer.due(self.state, unrecorded, self.journal.seq, epoch, cycle.now)
         orders = [order for order in orders if not await self._is_revoked(order, cycle.now)]
         try:
             await self.lost.mark(self.parts.stream, CommitMark(epoch, self.journal.seq, self._last_job))

@@ -1,7 +1,7 @@
 """Send the orders that the state calls for, again and again until the state shows that they took effect.
 
-Which orders are due follows from the state alone: a launch for an attempt that its host does not report yet, a stop for one
-that is to end, a `void` for one that is revoked. So no order is lost when Redis loses it or the dispatcher restarts. An order
+Which orders are due follows from the state and the last reports alone: a launch for an attempt that its host does not report yet,
+a stop for one that is to end or is not in the record (`unrecorded.py`), a `void` for one that is revoked. So no order is lost when Redis loses it or the dispatcher restarts. An order
 that arrives twice is harmless, because a start is claimed in the record once.
 
 Orders to a host that is away stay in its queue, and when it is back it takes one after the other: 40,000 a day, for one attempt
@@ -11,11 +11,13 @@ that is to end, would keep it from new orders for a minute. So they are repeated
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import msgspec
 
 from gpuq.adapters.redis.queue import OrderSender
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
+from gpuq.core.state.device import HostId
 from gpuq.core.state.state import State
 from gpuq.daemon.credentials import Credentials
 from gpuq.errors import Unreachable
@@ -38,24 +40,28 @@ class Performer:
         self._keys = keys
         self._launch_again_s = launch_again_s
         self._credentials = credentials
-        self._sent_at: dict[tuple[AttemptId, Verb], float] = {}
+        self._sent_at: dict[tuple[HostId, AttemptId, Verb], float] = {}
         self._revoking: set[AttemptId] = set()
 
-    def due(self, state: State, number: int, epoch: int, now: float) -> list[Order]:
-        """The orders that the state calls for and that were not sent lately, each to the instance that reports for its host.
-        With another `number` they have other ids. `epoch` is the one in which this dispatcher leads."""
-        wanted = {
-            (attempt.id, verb): attempt
+    def due(
+        self, state: State, unrecorded: Iterable[tuple[HostId, AttemptId]], number: int, epoch: int, now: float
+    ) -> list[Order]:
+        """The orders that the state calls for, and stops for `unrecorded` attempts, without those that were sent lately; each to the
+        instance that reports for its host. With another `number` they have other ids. `epoch` is the one in which this dispatcher
+        leads."""
+        wanted = [
+            (attempt.host, attempt.id, verb)
             for attempt in state.attempts.values()
             if (verb := _wanted_order(attempt, state.jobs[attempt.id.job].cancel_requested)) is not None
-        }
+        ]
+        wanted += [(host, attempt, Verb.STOP) for host, attempt in unrecorded]
         # Before an order about an attempt that is revoked is sent, the record says whether it was claimed: this need not wait.
         revoking = {attempt.id for attempt in state.attempts.values() if attempt.revoking}
         newly, self._revoking = revoking - self._revoking, revoking
-        self._sent_at = {key: at for key, at in self._sent_at.items() if key in wanted and key[0] not in newly}
+        self._sent_at = {key: self._sent_at[key] for key in wanted if key in self._sent_at and key[1] not in newly}
         due = []
-        for (attempt_id, verb), attempt in wanted.items():
-            host, sent_at = state.hosts.get(attempt.host), self._sent_at.get((attempt_id, verb))
+        for host_id, attempt, verb in wanted:
+            host, sent_at = state.hosts.get(host_id), self._sent_at.get((host_id, attempt, verb))
             again_s = self._launch_again_s if verb is Verb.LAUNCH else _STOP_AGAIN_S
             if host is None or now - host.last_seen > _HEARD_WITHIN_S:
                 again_s = _UNHEARD_AGAIN_S
@@ -65,7 +71,7 @@ class Performer:
             if verb is Verb.LAUNCH and instance is None and self._credentials is not None:
                 continue
             if sent_at is None or now - sent_at >= again_s:
-                due.append(Order(attempt.host, attempt_id.job, attempt_id.number, number, verb, instance, epoch))
+                due.append(Order(host_id, attempt.job, attempt.number, number, verb, instance, epoch))
         return due
 
     def send(self, orders: list[Order], now: float) -> None:
@@ -83,7 +89,7 @@ class Performer:
                     "order not sent: %s", error.message, extra={"action": "send_order", "attempt": str(attempt)}
                 )
                 return
-            self._sent_at[attempt, order.verb] = now
+            self._sent_at[HostId(order.host), attempt, order.verb] = now
 
 
 def _wanted_order(attempt: Attempt, cancelled: bool) -> Verb | None:

@@ -159,8 +159,8 @@ def _date_submissions(jobs: dict[JobId, Job], now: float) -> None:
 
 
 def _by_our_clock(attempt: Attempt, now: float) -> Attempt:
-    """The attempt with times that this dispatcher can count from: where the wall clock was set back, its launch was recorded with a
-    time in the future, and its start has the time of its host's clock."""
+    """The attempt with times that this dispatcher can count from. Its launch is in the future where the wall clock was set back
+    since, and its start was recorded by its host's clock."""
     launched = replace(attempt, launched_at=min(attempt.launched_at, now))
     return launched if launched.started_at is None else started(launched, launched.started_at, now)
 

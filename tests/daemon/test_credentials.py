@@ -65,11 +65,13 @@ def test_a_launch_that_needs_a_credential_waits_for_the_report_of_its_host() -> 
     sender = MemoryOrderSender()
     credentials = Credentials(MemoryStore(), KEY, lambda: NOW)
     with_credentials = Performer(sender, wire.HostKeys("key"), 60.0, credentials)
-    assert with_credentials.due(state, 1, 1, NOW) == []
-    assert len(Performer(sender, wire.HostKeys("key"), 60.0).due(state, 1, 1, NOW)) == 1
+    assert with_credentials.due(state, (), 1, 1, NOW) == []
+    assert len(Performer(sender, wire.HostKeys("key"), 60.0).due(state, (), 1, 1, NOW)) == 1
 
     state.hosts[HostId("alpha")] = Host(HostId("alpha"), "boot", NOW, instance="home")
-    assert [(due.verb, due.instance) for due in with_credentials.due(state, 1, 1, NOW)] == [(wire.Verb.LAUNCH, "home")]
+    assert [(due.verb, due.instance) for due in with_credentials.due(state, (), 1, 1, NOW)] == [
+        (wire.Verb.LAUNCH, "home")
+    ]
 
 
 def test_the_credential_arrives_with_the_order() -> None:

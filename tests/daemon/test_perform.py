@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gpuq.core.state.actions import Stop
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import AttemptId, StopReason
@@ -17,14 +19,17 @@ from tests.support.playbook import one_running
 LAUNCH_AGAIN_S = 5.0
 
 
-def test_a_host_that_is_away_gets_a_stop_once_a_minute_and_at_once_when_it_is_back() -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_host_that_is_away_gets_a_stop_once_a_minute_and_at_once_when_it_is_back(recorded: bool) -> None:
     """One every two seconds would make 40,000 a day, which the host takes one by one when it is back."""
     play = one_running()
-    apply(play.state, Stop(AttemptId(JobId(1), 1), StopReason.CANCELLED), play.now)
+    unrecorded = [] if recorded else [(HostId("host"), AttemptId(JobId(7), 1))]
+    if recorded:
+        apply(play.state, Stop(AttemptId(JobId(1), 1), StopReason.CANCELLED), play.now)
     performer = Performer(MemoryOrderSender(), HostKeys("key"), LAUNCH_AGAIN_S)
 
     def sent(at: float) -> list[Verb]:
-        orders = performer.due(play.state, int(at), 1, at)
+        orders = performer.due(play.state, unrecorded, int(at), 1, at)
         performer.send(orders, at)
         return [order.verb for order in orders]
 

@@ -1,4 +1,4 @@
-"""What a host reports and the record does not have is stopped, while the host is there."""
+"""What a host reports and the record does not have is to be stopped."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from gpuq.core.state.state import State
 from gpuq.daemon.unrecorded import UnrecordedAttempts
 from tests.support.nouns import a_device, a_report
 
-ATTEMPT = AttemptId(JobId(7), 1)
+HOST, ATTEMPT = HostId("host"), AttemptId(JobId(7), 1)
 
 
-def test_a_host_that_is_away_gets_no_stops() -> None:
-    said: list[tuple[str, HostId]] = []
-    unrecorded = UnrecordedAttempts(lambda sentence, host: said.append((sentence, host)))
+def test_an_attempt_that_is_reported_for_longer_than_its_end_takes_is_stopped_and_noted_once() -> None:
+    noted: list[str] = []
+    unrecorded = UnrecordedAttempts(lambda sentence, host: noted.append(sentence))
     report = a_report(a_device(), residents=(ResidentReport(attempt=ATTEMPT, started_at=1.0),))
 
-    def stops(at: float) -> list[AttemptId]:
-        return [order.attempt_id for order in unrecorded.orders(int(at), 1, at)]
-
     unrecorded.heard(report, State(), 100.0)
-    assert stops(104.0) == [], "its end may be on the way"
+    assert list(unrecorded.to_stop(104.0)) == [], "its end may be on the way"
     unrecorded.heard(report, State(), 105.0)
-    assert stops(105.0) == [ATTEMPT]
-    assert [at for at in range(106, 4000) if stops(float(at))] == [107, 109, 111, 113, 115], "it is away from then on"
+    assert [list(unrecorded.to_stop(at)) for at in (105.0, 106.0)] == [[(HOST, ATTEMPT)]] * 2
+    assert noted == ["attempt 7-1 runs on host host and not in the record: it is stopped"]
 
-    unrecorded.heard(report, State(), 4000.0)
-    assert stops(4000.0) == [ATTEMPT]
-    assert len(said) == 1, "it is noted once"
+    unrecorded.heard(a_report(a_device()), State(), 107.0)
+    assert list(unrecorded.to_stop(200.0)) == [], "its host does not report it any more"
+    unrecorded.heard(report, State(), 300.0)
+    unrecorded.forget(HOST)
+    assert list(unrecorded.to_stop(400.0)) == []
