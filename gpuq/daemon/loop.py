@@ -58,7 +58,7 @@ from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.daemon.unrecorded import UnrecordedAttempts
-from gpuq.daemon.unstarted import revoke, settled
+from gpuq.daemon.unstarted import accepted, revoke
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
@@ -192,7 +192,7 @@ class Dispatcher:
                 self.job_leases.heard(received.sender, event.instance, cycle.now)
             elif isinstance(event, Exited):
                 attempt = self.state.attempts.get(event.attempt)
-                work = partial(settled, self.parts.lease, self.job_leases, event, attempt, cycle.now, at)
+                work = partial(accepted, self.parts.lease, self.job_leases, event, attempt, cycle.now, at)
                 end = await self._until_it_works(work)
                 if end is not None:
                     cycle.received.append(replace(received, event=end))
@@ -317,8 +317,8 @@ class Dispatcher:
             for host, seq in self.inbox.taken.items()
             if self._committed.get(host) != seq
         }
-        parts = (commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances)
-        changes = any((*parts, commit.marks))
+        contents = (commit.entries, commit.handled, commit.hosts, commit.devices, commit.drained, commit.chances)
+        changes = any((*contents, commit.marks))
         if changes or self.parts.lease.is_due():
             await self._until_it_works(partial(self.parts.lease.commit, commit))
             self._committed.update(self.inbox.taken)

@@ -1,8 +1,8 @@
 """Send the orders that the state calls for, again and again until the state shows that they took effect.
 
 Which orders are due follows from the state and the last reports alone: a launch for an attempt that its host does not report yet,
-a stop for one that is to end or is not in the record (`unrecorded.py`), a `void` for one that is revoked. So no order is lost when Redis loses it or the dispatcher restarts. An order
-that arrives twice is harmless, because a start is claimed in the record once.
+a stop for one that is to end or is not in the record (`unrecorded.py`), a `void` for one that is revoked. So no order is lost if
+Redis loses it or the dispatcher restarts. An order that arrives twice is harmless, because a start is claimed in the record once.
 
 Orders to a host that is away stay in its queue, and when it is back it takes one after the other: 40,000 a day, for one attempt
 that is to end, would keep it from new orders for a minute. So they are repeated less often until its reports come again.
@@ -46,9 +46,11 @@ class Performer:
     def due(
         self, state: State, unrecorded: Iterable[tuple[HostId, AttemptId]], number: int, epoch: int, now: float
     ) -> list[Order]:
-        """The orders that the state calls for, and stops for `unrecorded` attempts, without those that were sent lately; each to the
-        instance that reports for its host. With another `number` they have other ids. `epoch` is the one in which this dispatcher
-        leads."""
+        """The orders that the state calls for, and stops for `unrecorded` attempts, without those that were sent lately.
+
+        Each is for the instance that reports for its host. With another `number` the orders have other ids. `epoch` is the one in
+        which this dispatcher leads.
+        """
         wanted = [
             (attempt.host, attempt.id, verb)
             for attempt in state.attempts.values()

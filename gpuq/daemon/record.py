@@ -85,7 +85,7 @@ class Recorder:
         """Take up one item that was just applied."""
         match item:
             case SetPendingReason(jobs=jobs, verdict=verdict):
-                self.commit.held.append((jobs, plain(verdict)))
+                self.commit.verdicts.append((jobs, plain(verdict)))
                 return
             case JobEdited(job=job, edit=edit):
                 self.commit.edited.append((job, edit))

@@ -36,10 +36,10 @@ def revoke(lease: Lease, job_leases: JobLeases, attempt: Attempt, now: float, at
     return None
 
 
-def settled(
+def accepted(
     lease: Lease, job_leases: JobLeases, end: Exited, attempt: Attempt | None, now: float, at: float
 ) -> Exited | None:
-    """This end as it counts, now and at `at` by the wall clock; None if it does not. Blocks.
+    """This end as it is to be applied, now and at `at` by the wall clock; None if it does not count. Blocks.
 
     One without a process that ended counts if it comes from the instance that claimed the attempt, or no instance has: `never
     started` always, `lost` while its lease lasts. An attempt that has started is lost where its host says that it never has.

@@ -126,7 +126,7 @@ def sentence(rule: str, numbers: Numbers, device: str | None) -> str:
 
 
 def calculation(rule: str, admitted: bool, numbers: Numbers) -> str | None:
-    """The calculation that settled the verdict, as a clause; None where the rule has none or a number for it is missing."""
+    """The calculation that decided the verdict, as a clause; None where the rule has none or a number for it is missing."""
     formulate = _CALCULATIONS.get((rule, admitted))
     try:
         return formulate(numbers) if formulate else None

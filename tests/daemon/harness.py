@@ -1,6 +1,6 @@
 """The dispatcher's loop with everything around it in hand: record, Redis and RQ in memory, and a clock that the test sets.
 
-`turn` is one turn of the ring with whatever messages are given; `live` lets a `World` follow its orders and talk back until
+`turn` is one cycle with whatever messages are given; `live` lets a `World` follow its orders and talk back until
 nothing moves any more.
 """
 
@@ -107,7 +107,7 @@ class Harness:
         return Lease(self.store, "the test", epoch, lambda: self.now)
 
     def submit(self, script: str = "train.py", **changes: Any) -> JobId:
-        """What the API does: commit, then ring (the ring may be lost)."""
+        """What the API does: commit a submission. The wake-up is left out, as one may be lost."""
         submission = Submission(command=("python", f"/home/ada/{script}"), cwd="/home/ada", script=script, **changes)
         kind, signature, features = describe(submission, "ada")
         record = JobRecord(
@@ -135,7 +135,7 @@ class Harness:
             self.deliver(world)
 
     def deliver(self, world: World) -> None:
-        """Let the host pop what was rung."""
+        """Let the host take its orders."""
         for _, signed in self.orders.sent.pop(world.host, []):
             world.follow(verify(signed, world.key, world.host))
 

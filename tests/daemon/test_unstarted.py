@@ -12,7 +12,7 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.events import Exited
 from gpuq.core.state.job import JobId
 from gpuq.daemon.job_leases import GRACE_S, JobLeases
-from gpuq.daemon.unstarted import settled
+from gpuq.daemon.unstarted import accepted
 from gpuq.messages.wire import verify
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
@@ -173,5 +173,5 @@ async def test_whose_word_counts_for_an_attempt_with_a_lease(
     leased = replace(launched, lease_s=60.0)
     end = Exited(attempt(job), 0.0, Ending.LOST, None, "", Measurement(), instance=reporter)
 
-    found = settled(harness.lease, leases, end, leased, 100.0 + silent_s, 0.0)
+    found = accepted(harness.lease, leases, end, leased, 100.0 + silent_s, 0.0)
     assert found == (end if counts else None)

@@ -592,7 +592,7 @@ class MemoryStore(Store):
             record = edited(self.job_rows[job].record, decoded(_through_json(edit), JobEdit))
             self.job_rows[job] = msgspec.structs.replace(self.job_rows[job], record=record)
         # After the changes: a job that the same commit took out of the queue gets no verdict.
-        for jobs, verdict in commit.held:
+        for jobs, verdict in commit.verdicts:
             plain = _through_json(verdict)
             for waiting in jobs:
                 row = self.job_rows.get(waiting)

@@ -1,4 +1,4 @@
-"""A host made of nothing: it follows orders from a bell, reports, and ends attempts when a test says so.
+"""A host made of nothing: it follows orders, reports, and ends attempts when a test says so.
 
 It keeps the two fences a real host keeps: the record's claim and one folder per attempt.
 """

@@ -76,7 +76,7 @@ def write(connection: Connection, commit: Commit) -> None:
         return
     _update(connection, _CHANGE_JOB, [change_values(change) for change in commit.jobs])
     _edit(connection, commit.edited)
-    _hold(connection, commit.held)
+    _set_verdicts(connection, commit.verdicts)
     if commit.launched:
         try:
             connection.execute(insert(attempts), [attempt_values(attempt) for attempt in commit.launched])
@@ -138,10 +138,10 @@ def _edit(connection: Connection, edited: Sequence[tuple[JobId, JobEdit]]) -> No
     _update(connection, _EDIT_JOB, [{"changed": job, "edits": to_json(edit)} for job, edit in edits.items()])
 
 
-def _hold(connection: Connection, held: Sequence[tuple[Sequence[JobId], Mapping[str, Any]]]) -> None:
+def _set_verdicts(connection: Connection, verdicts: Sequence[tuple[Sequence[JobId], Mapping[str, Any]]]) -> None:
     """Set waiting jobs' latest verdict, in one statement per verdict. Jobs that the same cycle started are skipped."""
     by_verdict: dict[str, list[JobId]] = defaultdict(list)
-    latest = {job: to_json(verdict) for ids, verdict in held for job in ids}
+    latest = {job: to_json(verdict) for ids, verdict in verdicts for job in ids}
     for job, verdict in latest.items():
         by_verdict[verdict].append(job)
     waiting = update(jobs).where(jobs.c.state == JobState.PENDING.value)

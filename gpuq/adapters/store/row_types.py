@@ -393,7 +393,7 @@ class Commit(msgspec.Struct, kw_only=True):
     jobs: list[JobChange] = []
     edited: list[tuple[JobId, JobEdit]] = []
     """What was changed of jobs, in the order of the changes."""
-    held: list[tuple[tuple[JobId, ...], dict[str, Any]]] = []
+    verdicts: list[tuple[tuple[JobId, ...], dict[str, Any]]] = []
     """(jobs, verdict): only the verdict of these jobs changes."""
     launched: list[AttemptRow] = []
     started: list[tuple[AttemptId, float, str]] = []

@@ -1,4 +1,4 @@
-"""Yes or no to (job, device), the rule that settled it, and the numbers. `gpuq explain` prints these and nothing else."""
+"""Yes or no to (job, device), the rule that decided it, and the numbers. `gpuq explain` prints these and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuq.core.state.device import DeviceId
 
 
 class Rule(StrEnum):
-    """The rule that settled a verdict."""
+    """The rule that decided a verdict."""
 
     IDLE = "Idle"
     FITS = "Fits"

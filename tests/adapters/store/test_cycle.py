@@ -139,7 +139,7 @@ def test_held_jobs_get_the_verdict_and_keep_the_rest(store: Store) -> None:
     ids = store.add_jobs([a_record() for _ in range(4)])
     store.commit(Commit(jobs=[a_change(ids[0], reason="why"), a_change(ids[1], JobState.RUNNING, 1)]))
     other = {**WAITS, "rule": "Exclusive"}
-    store.commit(Commit(held=[((ids[0], ids[1]), WAITS), ((ids[2],), WAITS), ((ids[2],), other)]))
+    store.commit(Commit(verdicts=[((ids[0], ids[1]), WAITS), ((ids[2],), WAITS), ((ids[2],), other)]))
     rows = store.jobs()
     assert [row.verdict for row in rows] == [WAITS, None, other, None]
     assert rows[0].reason == "why"
@@ -148,7 +148,7 @@ def test_held_jobs_get_the_verdict_and_keep_the_rest(store: Store) -> None:
 def test_a_hold_in_the_commit_of_the_submission_is_kept(store: Store) -> None:
     """The dispatcher notes the new job first and holds it later in the same turn."""
     (job,) = store.add_jobs([a_record()])
-    store.commit(Commit(jobs=[a_change(job, verdict=None)], held=[((job,), WAITS)]))
+    store.commit(Commit(jobs=[a_change(job, verdict=None)], verdicts=[((job,), WAITS)]))
     row = store.job(job)
     assert row is not None
     assert row.verdict == WAITS
@@ -156,7 +156,7 @@ def test_a_hold_in_the_commit_of_the_submission_is_kept(store: Store) -> None:
 
 def test_ten_thousand_held_jobs_are_one_commit(store: Store) -> None:
     ids = tuple(store.add_jobs([a_record() for _ in range(10_000)]))
-    store.commit(Commit(entries=[an_entry(1, *ids)], held=[(ids, WAITS)]))
+    store.commit(Commit(entries=[an_entry(1, *ids)], verdicts=[(ids, WAITS)]))
     assert {row.verdict["rule"] for row in store.jobs(ids=ids[::997]) if row.verdict} == {"Resources"}
 
 
