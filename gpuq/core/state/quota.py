@@ -64,19 +64,25 @@ Hours = dict[int, float]
 
 
 def add_served(hours: Hours, began: float, ended: float, devices: int) -> None:
-    """Add the time of an attempt that had so many devices, and drop what is older than any window."""
+    """Add the time of an attempt that had so many devices, and drop what is older than any window.
+
+    To look at all hours for each attempt would take a takeover minutes: it adds the attempts of three months. The oldest come
+    first, but for those that an attempt of many hours added late; these are dropped a little later.
+    """
     hour = int(began // HOUR_S)
     while hour * HOUR_S < ended:
         seconds = min(ended, (hour + 1) * HOUR_S) - max(began, hour * HOUR_S)
         hours[hour] = hours.get(hour, 0.0) + seconds * devices
         hour += 1
-    for old in [hour for hour in hours if _left_at(hour, LONGEST_WINDOW_S) <= ended]:
-        del hours[old]
+    first = _first_within(LONGEST_WINDOW_S, ended)
+    while (oldest := next(iter(hours), first)) < first:
+        del hours[oldest]
 
 
 def served_within(hours: Hours, window_s: float, now: float) -> float:
     """Device-seconds of the hours of which a part lies within the window."""
-    return sum(seconds for hour, seconds in hours.items() if _left_at(hour, window_s) > now)
+    first = _first_within(window_s, now)
+    return sum([seconds for hour, seconds in hours.items() if hour >= first])
 
 
 def falls_below(hours: Hours, running_s: float, limit_s: float, window_s: float, now: float) -> float | None:
@@ -84,17 +90,17 @@ def falls_below(hours: Hours, running_s: float, limit_s: float, window_s: float,
 
     `running_s` is what running attempts have had so far. It is taken to stay.
     """
-    left = served_within(hours, window_s, now) + running_s
-    for hour in sorted(hours):
-        if _left_at(hour, window_s) > now:
-            left -= hours[hour]
-            if left < limit_s:
-                return _left_at(hour, window_s)
+    left, first = served_within(hours, window_s, now) + running_s, _first_within(window_s, now)
+    for hour in sorted(hour for hour in hours if hour >= first):
+        left -= hours[hour]
+        if left < limit_s:
+            return (hour + 1) * HOUR_S + window_s
     return None
 
 
-def _left_at(hour: int, window_s: float) -> float:
-    return (hour + 1) * HOUR_S + window_s
+def _first_within(window_s: float, now: float) -> int:
+    """The first hour of which a part lies within the window."""
+    return int((now - window_s) // HOUR_S)
 
 
 def flat(served: Mapping[Account, Hours]) -> Iterator[tuple[QuotaScope, str, int, float]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from gpuq.core.state.quota import (
@@ -55,6 +57,23 @@ def test_what_runs_now_does_not_leave_the_window() -> None:
 def test_hours_beyond_any_window_are_dropped() -> None:
     hours = served((0.0, HOUR_S, 1), (LONGEST_WINDOW_S + 10 * HOUR_S, LONGEST_WINDOW_S + 11 * HOUR_S, 1))
     assert len(hours) == 1
+
+
+def test_an_attempt_is_added_without_a_look_at_all_hours_of_the_longest_window() -> None:
+    """A takeover adds all attempts of three months."""
+
+    class Counted(dict[int, float]):
+        looks = 0
+
+        def __iter__(self) -> Iterator[int]:
+            for hour in super().__iter__():
+                self.looks += 1
+                yield hour
+
+    hours = Counted(dict.fromkeys(range(2000), 1.0))
+    add_served(hours, 2000 * HOUR_S, 2002 * HOUR_S, 1)
+    assert (len(hours), hours[2001]) == (2002, HOUR_S)
+    assert hours.looks < 10
 
 
 def test_served_hours_survive_as_rows() -> None:
