@@ -203,10 +203,9 @@ def _unpausable(store: Store) -> dict[KindId, float]:
 
 def _latest_entries(store: Store, names: AbstractSet[str]) -> Iterator[Entry]:
     """The entries of these names and the recorded states, the newest first."""
-    for newest in range(store.last_seq(), 0, -_JOURNAL_ROWS_AT_ONCE):
-        after = max(0, newest - _JOURNAL_ROWS_AT_ONCE)
-        entries = store.journal(after=after, limit=_JOURNAL_ROWS_AT_ONCE, names={*names, RESTORED})
-        yield from (entry for entry in reversed(entries) if entry.seq <= newest)
+    rows, wanted = _JOURNAL_ROWS_AT_ONCE, {*names, RESTORED}
+    for newest in range(store.last_seq(), 0, -rows):
+        yield from reversed(store.journal(after=max(0, newest - rows), until=newest, limit=rows, names=wanted))
 
 
 def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> tuple[dict[str, Usage], dict[Account, Hours]]:

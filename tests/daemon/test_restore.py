@@ -361,3 +361,25 @@ async def test_a_verdict_by_a_rule_of_a_later_release_does_not_keep_a_dispatcher
     await harness.live(world, 3)
     assert harness.dispatcher.state.verdicts[waits].rule is Rule.EXCLUSIVE
     assert harness.states() == {runs: "RUNNING", waits: "PENDING"}
+
+
+async def test_a_takeover_reads_each_entry_of_the_journal_once(harness: Harness) -> None:
+    """It is searched back from its end, and most entries are not what is looked for."""
+    world = World(harness.store, a_device())
+    harness.submit()
+    await harness.live(world, 3)
+    first = harness.store.last_seq() + 1
+    names = ("LeaveUnpaused", *["Exited"] * 9)
+    later = [Entry(seq=n, at=0.0, name=names[n % 10], body={"kind": f"kind{n}"}) for n in range(first, first + 12_000)]
+    harness.lease.commit(Commit(entries=later))
+    read: list[int] = []
+    journal = harness.store.journal
+
+    def reading(*, names: set[str], **page: int) -> list[Entry]:
+        found = journal(names=names, **page)
+        read.extend(entry.seq for entry in found if entry.name == "LeaveUnpaused")
+        return found
+
+    harness.store.journal = reading  # type: ignore[method-assign,assignment]
+    assert len(restore(harness.store, harness.now).unpausable) == 1200
+    assert len(read) == len(set(read)) == 1200

@@ -282,12 +282,14 @@ class MemoryStore(Store):
         job: JobId | None = None,
         only_jobs: bool = False,
         names: Collection[str] | None = None,
+        until: int | None = None,
     ) -> list[Entry]:
         with self._lock:
             found = (
                 entry
                 for entry in self.entries
                 if entry.seq > after
+                and (until is None or entry.seq <= until)
                 and (entry.jobs or not only_jobs)
                 and (job is None or job in entry.jobs)
                 and (names is None or entry.name in names)

@@ -63,10 +63,18 @@ def last_seq(connection: Connection) -> int:
 
 
 def read(
-    connection: Connection, *, after: int, limit: int, only_jobs: bool, names: Collection[str] | None
+    connection: Connection,
+    after: int,
+    limit: int,
+    *,
+    only_jobs: bool,
+    names: Collection[str] | None,
+    until: int | None,
 ) -> list[Entry]:
-    """Entries with seq > after, in order."""
+    """Entries with seq > after, in order, as `Store.journal`."""
     query = select(*_COLUMNS)
+    if until is not None:
+        query = query.where(journal.c.seq <= until)
     if only_jobs:
         query = query.where(journal.c.first_job.is_not(None))
     if names is not None:

@@ -240,10 +240,11 @@ class SqlStore(Store):
         job: JobId | None = None,
         only_jobs: bool = False,
         names: Collection[str] | None = None,
+        until: int | None = None,
     ) -> list[Entry]:
         with self._database.reading() as connection:
             if job is None:
-                return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs, names=names)
+                return journal.read(connection, after, limit, only_jobs=only_jobs, names=names, until=until)
             return journal.read_job(connection, job, after=after, limit=limit) if is_id(job) else []
 
     def add_token(self, token: Token) -> None:

@@ -56,6 +56,7 @@ def test_entries_are_found_by_their_names(store: Store) -> None:
     assert seqs(store.journal(after=0, limit=10, names={"Stop", "Hold"})) == [2, 4, 5]
     assert seqs(store.journal(after=2, limit=1, names={"Stop", "Hold"})) == [4]
     assert store.journal(after=0, limit=10, names={"Other"}) == []
+    assert seqs(store.journal(after=1, until=4, limit=10, names={"Stop", "Hold"})) == [2, 4]
     assert seqs(store.journal(after=0, limit=10)) == [1, 2, 3, 4, 5]
 
 
