@@ -163,8 +163,8 @@ class Store(Claims, Protocol):
         names: Collection[str] | None = None,
         until: int | None = None,
     ) -> list[Entry]:
-        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job. `names`: only those called so; `until`:
-        only those with seq <= until; neither together with `job`."""
+        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job. `names`: only those called so;
+        `until`: only those with seq <= until; neither together with `job`."""
         ...
 
     def add_token(self, token: Token) -> None:
