@@ -30,6 +30,7 @@ from gpuq.core.state.actions import Abandon, Action, Archive, EndWait, Launch, R
 from gpuq.core.state.apply import apply
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.events import (
+    BookingMade,
     Event,
     Exited,
     HostForgotten,
@@ -431,9 +432,11 @@ class Dispatcher:
 
 def _dated(event: Event, read_at: float, now: float, wall_offset: float) -> Event:
     """A submission has the time of the API's wall clock, which may differ from ours. But it came after the requests were last
-    read, at `read_at`. Until when it waits is meant by the wall clock."""
+    read, at `read_at`. Until when it waits, and when a booking begins and ends, is meant by the wall clock."""
     if isinstance(event, JobEdited):
         return replace(event, edit=event.edit.later(-wall_offset))
+    if isinstance(event, BookingMade):
+        return BookingMade(event.booking.later(-wall_offset))
     if not isinstance(event, Submitted):
         return event
     job, at = event.job, min(max(event.job.submitted_at, read_at), now)

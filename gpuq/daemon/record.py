@@ -49,11 +49,13 @@ from gpuq.core.state.events import (
 from gpuq.core.state.job import ENDED, Job, JobId
 from gpuq.core.state.quota import Quota
 from gpuq.core.state.state import State
+from gpuq.core.state.verdict import Rule
 from gpuq.daemon.journal import jobs_of
 from gpuq.messages.codec import plain
 from gpuq.messages.outcome import AttemptOutcome
 
 _set = msgspec.structs.replace
+_MOMENTS_OF_HOSTS = (Rule.NO_STARTS, Rule.TIME_LEFT)
 
 
 class Recorder:
@@ -188,7 +190,15 @@ class Recorder:
         self._changes = {}
         self._reasons = {}
         if wall_offset:
-            commit.jobs = [_set(change, job=_job_later(change.job, wall_offset)) for change in commit.jobs]
+            commit.jobs = [
+                _set(
+                    change,
+                    job=_job_later(change.job, wall_offset),
+                    verdict=change.verdict and _verdict_later(change.verdict, wall_offset),
+                )
+                for change in commit.jobs
+            ]
+            commit.verdicts = [(jobs, _verdict_later(verdict, wall_offset)) for jobs, verdict in commit.verdicts]
             commit.edited = [(job, edit.later(wall_offset)) for job, edit in commit.edited]
             commit.launched = [_set(row, launched_at=row.launched_at + wall_offset) for row in commit.launched]
             commit.chances = [_later(chance, wall_offset) for chance in commit.chances]
@@ -214,6 +224,17 @@ def _job_later(job: Job, by_s: float) -> Job:
         return None if at is None else at + by_s
 
     return replace(job, since=job.since + by_s, eligible_at=later(job.eligible_at), not_before=later(job.not_before))
+
+
+def _verdict_later(verdict: dict[str, Any], by_s: float) -> dict[str, Any]:
+    """A plain verdict, but for the moments that a host has said, which are by the wall clock already."""
+    if verdict["rule"] in _MOMENTS_OF_HOSTS:
+        return verdict
+    numbers = (
+        (name, value + by_s if name.endswith("_at") and value is not None else value)
+        for name, value in verdict["numbers"]
+    )
+    return {**verdict, "numbers": list(numbers)}
 
 
 def _later(chance: Chance, by_s: float) -> Chance:

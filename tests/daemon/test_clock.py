@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.job import JobId
+from gpuq.core.state.booking import BookingRequest
+from gpuq.core.state.job import JobId, JobState
 from gpuq.daemon.clock import SteadyClock
 from gpuq.messages.live import decode
 from gpuq.messages.wire import Acknowledgement, genuine, verify
@@ -177,3 +178,25 @@ async def test_how_long_a_job_ran_is_learnt_by_its_hosts_clock_alone(harness: Ha
     await harness.live(world, 2)
 
     assert [end["started_at"] for _, end in ends] == [started_at]
+
+
+async def test_a_reservation_is_meant_by_the_wall_clock(harness: Harness) -> None:
+    """Also where that was set since the dispatcher began, as on a machine that gets the time from the network once it is up."""
+    world = World(harness.store, a_device())
+    harness.wall_offset = _HOUR_S
+    await harness.live(world, 2)
+    wanted = BookingRequest("ann", "ann", 1, harness.wall, harness.wall + 600)
+    booking = harness.store.add_booking(wanted, harness.wall)
+    await harness.live(world, 1)
+    job = harness.submit()
+    await harness.live(world, 3)
+    waits = harness.store.job(job)
+    assert waits is not None
+    assert waits.verdict is not None
+    assert (waits.state, waits.verdict["rule"]) == (JobState.PENDING, "Booked")
+    numbers = dict(waits.verdict["numbers"])
+    assert (numbers["from_at"], numbers["until_at"]) == (booking.from_at, booking.until_at)
+
+    harness.now += 600
+    await harness.live(world, 3)
+    assert harness.states() == {job: "RUNNING"}

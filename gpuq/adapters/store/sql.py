@@ -205,9 +205,7 @@ class SqlStore(Store):
         # The index by owner has all jobs that ever ended, too. No index has this expression, so that by state is used.
         mine = (func.coalesce(jobs.c.owner, "") == owner, jobs.c.state.in_(_NOT_ENDED))
         of_jobs = (
-            select(func.sum(func.length(job_records.c.record)))
-            .join(jobs, jobs.c.id == job_records.c.job)
-            .where(*mine)
+            select(func.sum(func.length(job_records.c.record))).join(jobs, jobs.c.id == job_records.c.job).where(*mine)
         )
         of_owner = select(jobs.c.of_array).where(*mine, jobs.c.of_array.is_not(None))
         of_arrays = select(func.sum(func.length(arrays.c.record))).where(arrays.c.id.in_(of_owner))

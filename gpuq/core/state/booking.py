@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NewType
 
 from gpuq.core.state.constraints import DeviceConstraints
@@ -36,6 +36,10 @@ class Booking:
     def meets(self, from_at: float, until_at: float) -> bool:
         """Whether it lasts at some moment between these."""
         return self.from_at < until_at and from_at < self.until_at
+
+    def later(self, by_s: float) -> Booking:
+        """The booking by a clock that is so many seconds ahead."""
+        return replace(self, from_at=self.from_at + by_s, until_at=self.until_at + by_s)
 
 
 @dataclass(frozen=True, slots=True)
