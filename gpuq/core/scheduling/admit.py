@@ -89,7 +89,7 @@ def admit(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits
     refused = refusal(job, forecast, snapshot, limits)
     if refused is not None:
         return refused
-    judge = _admitted if snapshot.residents else _admit_alone
+    judge = _admit_beside if snapshot.residents else _admit_alone
     return judge(job, forecast, snapshot, limits)
 
 
@@ -384,7 +384,7 @@ def _budget(own: float | None, limits: Limits) -> float:
     return limits.max_slowdown if own is None else own
 
 
-def _admitted(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
+def _admit_beside(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
     numbers = sharing_numbers(job, forecast, snapshot, limits)
     if _load_fits(job, forecast, snapshot, limits):
         return Verdict(True, Rule.FITS, snapshot.device.id, numbers)

@@ -158,10 +158,10 @@ class PassCache:
         return conclusions.tolerated
 
     def lacking(self, job: Job) -> dict[DeviceModel, int]:
-        """By how many bytes more than on the best model a device is too small for what this job is known to need; without models
-        on which it is not.
+        """The models of device that are too small for what this job is known to need: by how many bytes more than the best model.
+        Models that are as good as the best one are left out.
 
-        Where its need is not known, it counts as the least that is known on other models of the backend.
+        Where its need on a model is not known, it counts as the least that is known on other models of the backend.
         """
         conclusions = self.of(job)
         if conclusions.lacking is None:
@@ -242,7 +242,7 @@ class PassCache:
 
     @property
     def _entries(self) -> int:
-        return sum(map(len, (self.classes, self._never_fits, self._allowed, self._classes)))
+        return len(self.classes) + len(self._never_fits) + len(self._allowed) + len(self._classes)
 
     def _prune(self, state: State) -> None:
         waiting = state.index.classes

@@ -126,8 +126,8 @@ class Candidates:
                 return devices[0]
         return None
 
-    def may_be_booked(self, job: Job, device: DeviceId | None = None) -> bool:
-        """Whether what bookings say to the job on the device, or on any that it may have, may change as time passes."""
+    def bookings_may_change(self, job: Job, device: DeviceId | None = None) -> bool:
+        """Whether bookings may later give the job another answer, on this device or on any that it may have."""
         devices = self._index.booked if device is None else (device,)
         return any(one in self._allowed(job) and self._booked.may_change(job, one) for one in devices)
 

@@ -159,8 +159,8 @@ class SchedulingContext:
         """Whether the job could start on the device once its residents have gone, as far as is known now."""
         return self._reservations.could_serve(job, device)
 
-    def ahead_of(self, devices: Iterable[DeviceId]) -> int | None:
-        """The highest priority that waits, where one of these devices is reserved for a job that has waited too long."""
+    def overtaken_priority(self, devices: Iterable[DeviceId]) -> int | None:
+        """The highest priority that waits, if one of these devices is reserved for a job that has waited too long."""
         reserved = {device for reservation in self._reservations.overdue for device in reservation.devices}
         if reserved.isdisjoint(devices):
             return None

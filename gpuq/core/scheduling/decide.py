@@ -258,5 +258,5 @@ def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, 
         had_partner=any(snapshot.residents for snapshot in snapshots),
         lease_s=context.limits.lease_s if leased else None,
         time_limit_s=job.time_limit_s,
-        ahead_of=context.ahead_of(devices),
+        ahead_of=context.overtaken_priority(devices),
     )

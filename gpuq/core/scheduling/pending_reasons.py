@@ -224,7 +224,7 @@ class _ClassReason:
     def _kept(self) -> Verdict | None:
         """The refusal of a device that would admit the job if it were not reserved for another."""
         reserved = self._context.cache.device_index.reserved
-        if any(self._context.candidates.may_be_booked(self._job, device) for device in reserved):
+        if any(self._context.candidates.bookings_may_change(self._job, device) for device in reserved):
             self._context.cache.unsettled.add(self._class)
         return self._context.refusal_as_reserved(self._job)
 
@@ -237,7 +237,7 @@ class _ClassReason:
             one = self._context.candidates.booked(self._job)
             if one is None and self._job.device_count == 1:
                 one = self._context.candidates.occupied(self._job, self._context.state.residents)
-            if one is None and self._context.candidates.may_be_booked(self._job):
+            if one is None and self._context.candidates.bookings_may_change(self._job):
                 self._context.cache.unsettled.add(self._class)
             best = None if one is None else (one,)
         verdicts = [self._judge(snapshot.device.id) for snapshot in best or ()]
@@ -248,6 +248,6 @@ class _ClassReason:
         verdict = self._context.judge(self._job, device)
         # Bookings are judged last. What they say changes with the time alone: another rule of theirs may be the first to refuse.
         by_time = verdict.admitted or verdict.rule in TIME_RULES
-        if by_time and self._context.candidates.may_be_booked(self._job, device):
+        if by_time and self._context.candidates.bookings_may_change(self._job, device):
             self._context.cache.unsettled.add(self._class)
         return verdict

@@ -53,8 +53,8 @@ class QuotaClaims:
         self._reservations, self._devices_free_in_s = reservations, devices_free_in_s
         self._waiting: dict[Account, list[QuotaClaim]] = {}
 
-    def on(self, account: Account, job: Job) -> Iterator[Job]:
-        """The other jobs for which devices of the account are kept from this one."""
+    def claimants(self, account: Account, job: Job) -> Iterator[Job]:
+        """The other jobs that devices of the account are kept for, so that this one may not have them."""
         if job.id in self._promised:
             return
         claims = [claim for claim in self._of_waiting(account) if claim.job.id not in self._promised]
@@ -64,8 +64,8 @@ class QuotaClaims:
             if claim.job.id != job.id and job.priority < claim.above and not self._ends_before(job, claim):
                 yield claim.job
 
-    def tasks(self, array: JobId, job: Job) -> int:
-        """How many other tasks of the array have devices that others are stopped on for them."""
+    def promised_tasks(self, array: JobId, job: Job) -> int:
+        """How many other tasks of the array wait for devices on which running jobs are stopped for them."""
         promised = self._promised
         return 0 if job.id in promised else sum(self._state.jobs[task].array == array for task in promised)
 
@@ -80,7 +80,7 @@ class QuotaClaims:
 
     def _of_waiting(self, account: Account) -> list[QuotaClaim]:
         if account not in self._waiting:
-            self._waiting[account] = []  # while it is found out, nothing is kept
+            self._waiting[account] = []  # what `_find` asks meanwhile is answered as if nothing were kept
             self._waiting[account] = list(self._find(account))
         return self._waiting[account]
 
@@ -123,7 +123,7 @@ class QuotaClaims:
                 return False
         if account.scope is QuotaScope.PROJECT:
             user = Account(QuotaScope.USER, job.owner)
-            taken = sum(other.device_count for other in self.on(user, job))
+            taken = sum(other.device_count for other in self.claimants(user, job))
             if self._lacks(user, job) + taken > 0:
                 return False
         return self._cache.never_fits(job) is None

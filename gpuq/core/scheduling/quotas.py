@@ -94,7 +94,7 @@ class QuotaPass:
         if most is None:
             return None
         active = len(self._state.index.active_tasks.get(array, ())) + self._started[array]
-        active += self._claims.tasks(array, job) if self._claims is not None else 0
+        active += self._claims.promised_tasks(array, job) if self._claims is not None else 0
         if active < most:
             return None
         numbers: Numbers = (("array", array), ("limit_tasks", most), ("running_tasks", active))
@@ -108,7 +108,7 @@ class QuotaPass:
             quota = quota_of(account, self._state.quotas)
             if quota is None or quota.running_devices is None:
                 continue
-            others = list(self._claims.on(account, job))
+            others = list(self._claims.claimants(account, job))
             kept, used = sum(other.device_count for other in others), self.devices(account)
             if others and used + kept + wanted > quota.running_devices:
                 who: Numbers = ((account.scope.value, account.name), ("limit_devices", quota.running_devices))

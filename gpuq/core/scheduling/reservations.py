@@ -201,7 +201,7 @@ class Reservations:
             if self._drain(job, pool) is None:
                 # Without those given in this pass it would have none, and jobs behind it would fill what was drained for it.
                 pool = self._pool(job, with_given=True)
-            devices = self._beside(job, pool, rivals) or self._before(job, pool, rivals)
+            devices = self._further_devices(job, pool, rivals) or self._devices_meanwhile(job, pool, rivals)
         if devices is None:
             self._turned_down.add(self._need(job))
             self._in_line.append(job)
@@ -224,7 +224,7 @@ class Reservations:
             own_patience_s(job, self._cache, self._limits), self._limits.patience_s if lasts_s is None else lasts_s
         )
 
-    def _beside(
+    def _further_devices(
         self, job: Job, pool: AbstractSet[DeviceId], rivals: Iterable[Reservation]
     ) -> tuple[DeviceId, ...] | None:
         """Devices that are not reserved, where those that are would keep the job waiting for clearly longer than its patience;
@@ -236,10 +236,10 @@ class Reservations:
         long = all(is_clearly_less(waits_s, self._drained_in_s(rival.devices)) for rival in rivals)
         return devices if long else None
 
-    def _before(
+    def _devices_meanwhile(
         self, job: Job, pool: AbstractSet[DeviceId], rivals: Iterable[Reservation]
     ) -> tuple[DeviceId, ...] | None:
-        """Devices of which the job can let go again before others that wait for them could start; None where there are none."""
+        """Devices that the job will have left again before the jobs they are reserved for could start; None if there are none."""
         lasts_s = longest_s(job, self._cache)
 
         def patience_s(rival: Reservation) -> float:

@@ -62,7 +62,7 @@ def note_answered(state: State, host_id: HostId) -> None:
         state.hosts[host_id] = replace(host, unanswered=None)
 
 
-def _heard(report: HostReported, before: Host | None, now: float) -> Host:
+def _host_of(report: HostReported, before: Host | None, now: float) -> Host:
     unanswered = before.unanswered if before is not None and before.instance == report.instance else None
     waits = unanswered if unanswered is not None and (unanswered.again_at or 0.0) > now else None
     no_starts = report.no_starts or waits
@@ -76,7 +76,7 @@ def _touch_devices(state: State, host: HostId) -> None:
 
 def record_report(state: State, report: HostReported, now: float) -> bool:
     """Replace what is known of the host: its devices, their readings, and the live numbers of its attempts."""
-    state.hosts[report.host] = _heard(report, state.hosts.get(report.host), now)
+    state.hosts[report.host] = _host_of(report, state.hosts.get(report.host), now)
     for reported in report.devices:
         # A device that is said to have become smaller keeps what its residents were promised, until they end.
         promised = state.promised_on(reported.id)

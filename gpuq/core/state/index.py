@@ -60,7 +60,7 @@ class PendingGroup:
 
     @property
     def head(self) -> Job:
-        """The job submitted first."""
+        """The job that has waited longest."""
         return self.jobs[0]
 
     def add(self, job: Job) -> None:
