@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -33,7 +34,7 @@ from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.api.threads import ASKING, SharedThreads
 from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import DeviceNames
-from gpuq.core.state.job import JobId
+from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import Describe
 from gpuq.messages.job_record import JobRecord, ListedRecord, QueuedRecord
 from gpuq.messages.launch import ChannelName
@@ -58,6 +59,7 @@ MOST_REQUESTS = 2000
 those of all users in their order."""
 _LOOK_EVERY_S = 0.1
 _DEVICES_REUSED_S = 2.0
+_COUNTED_FOR_S = 1.0
 _encoder = msgspec.json.Encoder()
 
 
@@ -170,6 +172,11 @@ class ApiContext:
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call to the database in one of READ_THREADS threads. Raises Unreachable after ANSWER_WITHIN_S."""
         return await within(ANSWER_WITHIN_S, self.run(call, *args, **kwargs))
+
+    async def counts(self) -> dict[JobState, int]:
+        """How many jobs are in each state, as of a second ago at most: a count takes longer the more jobs have ended, and every
+        open page asks for it again and again."""
+        return await self.once.get("counts", None, partial(self.read, self.store.count_by_state), _COUNTED_FOR_S)
 
     async def _journal(self, place: Place) -> list[Entry]:
         after, job, only_jobs = place

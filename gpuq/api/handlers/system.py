@@ -80,7 +80,7 @@ async def openapi(request: web.Request) -> web.Response:
 async def prometheus(request: web.Request) -> web.Response:
     """Counts and gauges for Prometheus."""
     context = context_of(request)
-    counts = await context.read(context.store.count_by_state)
+    counts = await context.counts()
     body = metrics.render(counts, await context.live.read(), context)
     return web.Response(body=body, headers={"Content-Type": metrics.MEDIA_TYPE})
 

@@ -36,7 +36,7 @@ async def page(
 ) -> web.Response:
     """The answer with the page `view`: its template with `values` in the frame."""
     context = context_of(request)
-    counts = await context.read(context.store.count_by_state)
+    counts = await context.counts()
     caller = caller_of(request)
     health, healthy = _health(live)
     running, waiting = _count(counts, ACTIVE), counts.get(JobState.PENDING, 0)
