@@ -55,9 +55,14 @@ class QuotaClaims:
 
     def claimants(self, account: Account, job: Job) -> Iterator[Job]:
         """The other jobs that devices of the account are kept for, so that this one may not have them."""
-        if job.id in self._promised:
+        promised = self._promised
+        if job.id in promised:
             return
-        claims = [claim for claim in self._of_waiting(account) if claim.job.id not in self._promised]
+        waiting = self._of_waiting(account)
+        # Most often there is none, and each group of jobs is asked about several times in a pass.
+        if not waiting and not promised:
+            return
+        claims = [claim for claim in waiting if claim.job.id not in promised]
         if any(claim.job.id == job.id and claim.above == inf for claim in claims):
             claims = []  # that has waited longest
         for claim in (*claims, *self._of_preemption(account)):

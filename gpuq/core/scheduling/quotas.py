@@ -109,8 +109,10 @@ class QuotaPass:
             if quota is None or quota.running_devices is None:
                 continue
             others = list(self._claims.claimants(account, job))
+            if not others:
+                continue
             kept, used = sum(other.device_count for other in others), self.devices(account)
-            if others and used + kept + wanted > quota.running_devices:
+            if used + kept + wanted > quota.running_devices:
                 who: Numbers = ((account.scope.value, account.name), ("limit_devices", quota.running_devices))
                 keeping: Numbers = (("kept_devices", kept), ("kept_for", " ".join(str(other.id) for other in others)))
                 numbers = (*who, ("used_devices", used), ("wanted_devices", wanted), *keeping)
