@@ -105,3 +105,21 @@ def test_power_heat_and_lowered_clocks(run_on_both: Callable[..., Ran]):
         "seen = backend.read(NOW, []).readings[GPUS[0]].vitals; result = seen.power_watts, seen.temperature_c, seen.throttling"
     )
     assert ran.result == [500, 61, ["power_cap", "thermal_software"]]
+
+
+def test_what_a_job_leaves_for_a_moment_is_not_foreign(run_on_both: Callable[..., Ran]):
+    ran = run_on_both(
+        "one, two, stranger = tree(), tree(), tree()[1]\n"
+        "a, b = ResidentProcess(A, one[0], (GPUS[0],)), ResidentProcess(B, two[0], (GPUS[0],))\n"
+        "foreign = lambda second, *residents: look(*residents, now=NOW + second)[0][GPUS[0]][2:]\n"
+        "show({0: dict(used=500)}); look()\n"
+        "show({0: dict(used=9500, busy=99, compute={one[1]: (3000, 30), two[1]: (6000, 69)})}); look(a, b)\n"
+        "def end(tree):\n"
+        "    os.killpg(tree[0], 9)\n"
+        "    while os.path.exists(f'/proc/{tree[1]}'): pass\n"
+        "end(two); beside = foreign(1, a); end(one); left = foreign(2)\n"
+        "show({0: dict(used=4200, busy=70, compute={one[1]: (3000, 64), stranger: (700, 6)})})\n"
+        "result = beside, left, foreign(2.5), foreign(8)[0]"
+    )
+    mib = 2**20
+    assert ran.result == [[500 * mib, 0], [500 * mib, 0], [700 * mib, 6], 4200 * mib]

@@ -9,8 +9,8 @@ attempt has 0 if all of them were there before it. If one came later, the attemp
 in a container that it started.
 
 The driver may count the memory of a process for a moment after its end. So for SETTLE_S after one of our attempts has left, or
-until the GPU shows no more than before that one's start, what no process accounts for is measured of no job, and the baseline
-does not rise.
+until the GPU shows no more than before that one's start, what no process accounts for is measured of no job and is not foreign,
+and the baseline does not rise.
 """
 
 from __future__ import annotations
@@ -72,12 +72,13 @@ class GpuShares:
         self._ours = {pid: owner for pid in pids if (owner := found.get(pid)) is not None}
         self._others = frozenset(pid for pid in pids if pid in found and found[pid] is None) - seen.servers
         self._hidden = bool(residents) and not self._ours and not self._others
-        foreign = [pid for pid in pids if pid not in self._ours and pid not in seen.servers]
-        self._foreign = [] if self._hidden else foreign
         least = None if before is None else before.used
         is_above = seen.used is None or least is None or seen.used > least
         self.settles = left_s is not None and 0 <= left_s < SETTLE_S and is_above
         """Whether an attempt that has left may still be counted here."""
+        # A process that cannot be read belongs to another container or user; or it has ended, with that attempt.
+        foreign = [pid for pid in pids if pid not in self._ours and pid not in seen.servers]
+        self._foreign = [] if self._hidden else list(self._others) if self.settles else foreign
         self.utilization: dict[AttemptId | None, float | None] = {one: self._utilization_of(one) for one in residents}
         """Percent of each of our attempts on this GPU, None if unknown. The others, if any, are one party with the key None."""
         if self._foreign:
@@ -151,14 +152,18 @@ class GpuShares:
         ours = _sum_known([seen.processes[pid] for pid in self._ours]) if seen.processes else 0
         if ours is None:
             return None if self._foreign else 0
-        return max(0, seen.used - ours)
+        rest = max(0, seen.used - ours)
+        listed = _sum_known([(seen.processes or {})[pid] for pid in self._foreign])
+        if not self.settles or listed is None:
+            return rest
+        return min(rest, max(listed, (None if self._before is None else self._before.used) or 0))
 
     def _foreign_utilization(self) -> float | None:
-        if self._ours:
+        if self._ours or (self.settles and self._foreign):
             return self._sum_shares(self._foreign) if self._foreign else 0.0
         if self._foreign_memory() == 0:  # every process has memory, so the driver still counts one that has just ended
             return 0.0
-        if self._hidden:
+        if self._hidden or self.settles:
             return None if self._before is None else _lower(self._before.utilization, self._seen.utilization)
         return self._seen.utilization
 

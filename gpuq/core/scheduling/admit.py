@@ -211,16 +211,15 @@ def numbers_of_no_starts(snapshot: DeviceSnapshot) -> Numbers:
 
 
 def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
-    total, foreign = snapshot.device.total_memory, snapshot.committed_memory
+    total, committed = snapshot.device.total_memory, snapshot.committed_memory
     needed, tolerated = needed_memory(job, forecast), tolerated_memory(job, forecast, snapshot.device, limits)
-    numbers = (("needed_bytes", needed), ("committed_bytes", foreign), ("total_bytes", total))
-    if needed is None:
-        if foreign > tolerated:
-            return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", tolerated)))
-        return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, snapshot.device.id, numbers)
-    if foreign > tolerated:
-        return _refused(Rule.PREDICTED_MEMORY, snapshot, numbers)
-    return Verdict(True, Rule.IDLE, snapshot.device.id, numbers)
+    numbers = (("needed_bytes", needed), ("committed_bytes", committed), ("total_bytes", total))
+    if committed <= tolerated:
+        return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE if needed is None else Rule.IDLE, snapshot.device.id, numbers)
+    # What is not foreign is memory of an attempt that has just ended.
+    if needed is None and snapshot.is_empty:
+        return _refused(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", tolerated)))
+    return _refused(Rule.PREDICTED_MEMORY, snapshot, numbers)
 
 
 def tolerated_memory(job: Job, forecast: Forecast, device: Device, limits: Limits) -> int:

@@ -128,6 +128,12 @@ def test_an_unknown_job_keeps_off_a_device_with_foreign_processes() -> None:
     assert judge(UNKNOWN, reading=reading).rule is Rule.FOREIGN_PROCESS
 
 
+def test_an_unknown_job_waits_for_memory_that_a_job_left_a_moment_ago() -> None:
+    reading = a_reading(used_memory=6 * GIB, foreign_memory=0)
+
+    assert judge(UNKNOWN, reading=reading).rule is Rule.PREDICTED_MEMORY
+
+
 @pytest.mark.parametrize(("used_gib", "rule"), [(12, Rule.FIRST_RUN_EXCLUSIVE), (13, Rule.FOREIGN_PROCESS)])
 def test_an_unknown_job_starts_on_cores_while_other_programs_use_up_to_half_of_the_memory(
     used_gib: int, rule: Rule
