@@ -138,7 +138,6 @@ ELSEWHERE = {
     "workers/gpuq_workers/units.py": "tests/workers/test_residents.py",
     "workers/gpuq_workers/order_file.py": "tests/workers/test_run_job.py",
     "workers/gpuq_workers/shim_pool.py": "tests/workers/test_serve_orders.py",
-    "workers/gpuq_workers/measuring/sampler_thread.py": "tests/workers/test_serve.py",
 }
 _LOGIC = (
     ast.If,

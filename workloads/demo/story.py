@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from gpuq_workers.measuring.sample import read_measurement
+from gpuq_workers.measuring.sample import saved_measurement
 
 import workloads
 from gpuq.core.measuring import slowdown as slowdown_math
@@ -276,8 +276,8 @@ def _half_width(home: Path, number: int, first: int) -> float | None:
 
     From what the worker service has written of the job and of the first run of its kind.
     """
-    now, alone = (read_measurement(home / "attempts" / f"{job}-1") for job in (number, first))
-    return half_width(now or Measurement(), alone or Measurement())
+    now, alone = (saved_measurement(home / "attempts" / f"{job}-1") for job in (number, first))
+    return half_width(now, alone)
 
 
 def half_width(now: Measurement, first: Measurement) -> float | None:

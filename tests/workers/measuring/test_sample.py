@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from gpuq_workers.backend import open_backend
 from gpuq_workers.measuring.progress import hook_environment
-from gpuq_workers.measuring.sample import AloneSteps, Sampler, WatchedResident, read_measurement
+from gpuq_workers.measuring.sample import AloneSteps, Sampler, WatchedResident, saved_measurement
 
 from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import Measurement
@@ -151,8 +151,7 @@ def test_partners_share_a_device(bench: Bench):
 def test_the_saved_measurement_has_mode_0600(bench: Bench):
     one = bench.resident(1, DEVICE)
     bench.go(22, one)
-    kept = read_measurement(one.folder)
-    assert kept is not None
+    kept = saved_measurement(one.folder)
     assert (kept.peak_memory_bytes, kept.peak_utilization_pct) == (100, pytest.approx(40))
     assert stat.S_IMODE((one.folder / "measure.json").stat().st_mode) == 0o600
 
@@ -163,8 +162,7 @@ def test_memory_that_grew_is_saved_at_once_and_all_else_every_15_seconds(bench: 
     def saved(seconds: int) -> int | None:
         (one.folder / "measure.json").unlink(missing_ok=True)
         bench.go(seconds, one)
-        kept = read_measurement(one.folder)
-        return None if kept is None else kept.peak_memory_bytes
+        return saved_measurement(one.folder).peak_memory_bytes
 
     assert [saved(1), saved(14), saved(1)] == [100, None, 100]
     bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0)

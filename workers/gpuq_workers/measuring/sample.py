@@ -224,13 +224,10 @@ class Sampler:
         self._finished.append(attempt)
         watched = self._watched.pop(attempt, None)
         if watched is None:
-            if folder is None:
-                return Measurement()
-            watched = _Measured(folder, counter_path(folder), self._continued(folder, None), 0.0)
-        progress, why_not_counted = read_counter(watched.counter)
-        measurement = watched.meter.finish(progress)
+            return Measurement() if folder is None else saved_measurement(folder)
+        measurement = _finished(watched.meter, watched.folder)
         _write(watched)
-        return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted)
+        return measurement
 
     def close(self) -> None:
         """Save every attempt's state and close the backend."""
@@ -280,17 +277,12 @@ class Sampler:
             with suppress(UnreadableFile):
                 order = AttemptFolder(resident.folder, resident.attempt).order()
                 requested = None if order is None else requested_share(order.env)
-            meter = self._continued(resident.folder, requested)
+            meter = Meter(_saved_state(resident.folder), self._window_s, requested)
             counter = counter_path(resident.folder)
             self._watched[resident.attempt] = _Measured(
                 resident.folder, counter, meter, self._clock(), resident.devices
             )
         return self._watched[resident.attempt]
-
-    def _continued(self, folder: Path, requested: float | None) -> Meter:
-        """A meter that continues what an earlier worker service saved in the folder."""
-        saved = _read_saved(folder)
-        return Meter(None if saved is None else saved.state, self._window_s, requested)
 
     def _note_faults(self, at: float) -> None:
         faults = self._backend.faults()
@@ -309,18 +301,24 @@ class Sampler:
                     _log.warning("%s cannot be written: %s", path, error.strerror)
 
 
-def read_measurement(folder: Path) -> Measurement | None:
-    """The measurement last saved in `folder`; None if there is none that can be read."""
-    saved = _read_saved(folder)
-    return None if saved is None else saved.measurement
+def saved_measurement(folder: Path) -> Measurement:
+    """What was last saved in the folder of an attempt, and all steps that it has counted."""
+    return _finished(Meter(_saved_state(folder)), folder)
 
 
-def _read_saved(folder: Path) -> _Saved | None:
+def _finished(meter: Meter, folder: Path) -> Measurement:
+    progress, why_not_counted = read_counter(counter_path(folder))
+    measurement = meter.finish(progress)
+    return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted)
+
+
+def _saved_state(folder: Path) -> MeterState | None:
+    """The state of its meter that was last saved; None if there is none that can be read."""
     try:
         saved = msgspec.json.decode(read_regular(folder / "measure.json", _LARGEST_SAVED_BYTES), type=_Saved)
         if saved.version > VERSION:
             raise msgspec.ValidationError(f"it was written by a newer gpuq (version {saved.version} of the file)")
-        return saved
+        return saved.state
     except FileNotFoundError:
         return None
     except (OSError, *NOT_JSON) as error:

@@ -1,7 +1,7 @@
 """Run the sampler in a thread of its own, off the event loop.
 
-A driver may hang in a call. So it is called from one thread only, and the event loop waits for a limited time: then readings
-are missing, which keeps jobs off the devices, but starts and ends are still reported.
+A driver may hang in a call. So it is called from one thread only, and the event loop waits for a limited time, and no second
+time while that call goes on: then readings are missing, which keeps jobs off the devices, but starts and ends are still reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
 from gpuq_workers.attempts import AttemptFolder
-from gpuq_workers.measuring.sample import AloneSteps, Sample, Sampler, WatchedResident, read_measurement
+from gpuq_workers.measuring.sample import AloneSteps, Sample, Sampler, WatchedResident, saved_measurement
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ class SamplerThread:
 
     def __init__(self, sampler: Sampler, every_s: float) -> None:
         self._sampler, self._every_s = sampler, every_s
+        self._hangs = False
         self.devices: tuple[Device, ...] = ()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._newest: tuple[float, Sample] | None = None
@@ -45,6 +46,7 @@ class SamplerThread:
         """Take one sample; returns when it is taken."""
         loop = asyncio.get_running_loop()
         self._newest = await loop.run_in_executor(self._thread, self._take, residents)
+        self._hangs = False
 
     async def look_at_memory(self, residents: Sequence[WatchedResident]) -> None:
         """Add the memory of these residents to their peaks; returns when it is read."""
@@ -55,18 +57,17 @@ class SamplerThread:
         return time.monotonic(), self._sampler.sample(time.time(), residents)
 
     async def finish(self, folder: AttemptFolder) -> Measurement:
-        """The final measurement of an attempt. If the sampler hangs, the one last saved in its folder, or an empty one."""
+        """The final measurement of an attempt. If the sampler hangs, what is saved in its folder."""
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._thread, self._sampler.finish, folder.attempt, folder.path)
-        try:
-            async with asyncio.timeout(_FINISH_WITHIN_S):
-                return await work
-        except TimeoutError:
-            log.warning(
-                "the sampler hangs; the last saved measurement counts",
-                extra={"action": "finish", "attempt": str(folder.attempt)},
-            )
-            return read_measurement(folder.path) or Measurement()
+        # Not cancelled where it comes too late: the sampler forgets the attempt then.
+        done, _ = await asyncio.wait({work}, timeout=0 if self._hangs else _FINISH_WITHIN_S)
+        if done:
+            return work.result()
+        if not self._hangs:
+            log.warning("the sampler hangs; of attempts that end meanwhile what was last saved counts")
+        self._hangs = True
+        return saved_measurement(folder.path)
 
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
         """Count nothing of these attempts until `resume`; returns after a sample that is being taken."""
