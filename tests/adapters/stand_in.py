@@ -31,7 +31,7 @@ STUB = Path(__file__).parent / "nvml_stub" / "nvml_stub.c"
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 GIB = 2**30
 LOST, UNKNOWN_ERROR, NOT_SUPPORTED, DRIVER_NOT_LOADED = 15, 999, 3, 9
-NO_PERMISSION, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND = 4, 7, 13
+NO_PERMISSION, NOT_FOUND, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND = 4, 6, 7, 13
 
 PRELUDE = """
 import json, logging, os, subprocess, sys

@@ -141,8 +141,6 @@ def _find_gpus(host: HostId, only: Sequence[str]) -> Iterator[_Gpu]:
 
 def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
     memory = _memory(handle)
-    if memory is None:
-        raise Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
     total = memory.total - _reserved(memory)
     processes = Processes(handle, parent is not None)
@@ -157,11 +155,13 @@ def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
 def _memory(handle: object) -> Any:
     """NVML's memory struct, in bytes. Old drivers only know version 1, which counts the driver's own share as used.
 
-    Raises Failed for one that cannot be.
+    Raises Failed for one that is not known, or cannot be.
     """
     memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     memory = memory if memory is not None else ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    if memory is not None and not max(_reserved(memory), memory.used - 1) < memory.total <= _MOST_MEMORY:
+    if memory is None:
+        raise Failed("its memory is not known")
+    if not max(_reserved(memory), memory.used - 1) < memory.total <= _MOST_MEMORY:
         raise Failed(f"its driver says that {memory.used} of {memory.total} bytes are used")
     return memory
 
@@ -280,7 +280,7 @@ def _see(gpu: _Gpu, now: float, files: ProcFiles) -> tuple[GpuObservation, str |
     empty = processes is not None and processes.keys() <= found.servers
     spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
     return GpuObservation(
-        used=None if memory is None else int(memory.used),
+        used=int(memory.used),
         utilization=activity.busy_pct if rates is None else within(rates.gpu, 100),
         processes=processes,
         shares=gpu.processes.shares(now),

@@ -1,7 +1,7 @@
 """Calls to the NVIDIA driver, and the meaning of their errors.
 
-A GPU may not support a question or not permit it, or an old driver may not know it: the answer is None. The answer may be an
-empty list. Every other error means that the GPU fails: `Failed` is raised, and the caller leaves the GPU out.
+A GPU may not support a question or not permit it, or an old driver may not know it: the answer is None. A question for a list
+may be answered with nothing. Every other error means that the GPU fails: `Failed` is raised, and the caller leaves the GPU out.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ class Failed(Exception):
     """A GPU did not answer a question that it supports."""
 
 
-def ask(question: Callable[..., Any], *arguments: object) -> Any:
-    """The driver's answer; None if unsupported, an empty list if there is nothing. Raises Failed."""
+def ask(question: Callable[..., Any], *arguments: object, nothing: Sequence[Any] | None = None) -> Any:
+    """The driver's answer; None if unsupported, `nothing` if it finds nothing. Raises Failed."""
     try:
         return question(*arguments)
     except pynvml.NVMLError as error:
         if error.value in _NOTHING:
-            return []
+            return nothing
         if error.value in _UNKNOWN:
             return None
         raise Failed(f"{question.__name__}: {error}") from error
 
 
 def ask_newest(questions: Sequence[Callable[..., Any]], *arguments: object) -> Any:
-    """`ask` with the first of several versions of a question, newest first, that the driver knows. Raises Failed."""
+    """`ask` for a list with the first of several versions of a question, newest first, that the driver knows. Raises Failed."""
     *newer, oldest = questions
     for question in newer:
         try:
             return question(*arguments)
         except pynvml.NVMLError as error:
             if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
-                return ask(question, *arguments)
-    return ask(oldest, *arguments)
+                return ask(question, *arguments, nothing=())
+    return ask(oldest, *arguments, nothing=())
 
 
 def ask_or_none(question: Callable[..., Any], *arguments: object) -> Any:

@@ -110,7 +110,7 @@ class Processes:
         if self._newest_sample > (now + _SAMPLE_VALID_S) * 1e6:
             # The wall clock, which stamps the samples, was set back: all later ones would count as old.
             self._newest_sample, self._samples = 0, {}
-        samples = ask(pynvml.nvmlDeviceGetProcessUtilization, self.handle, self._newest_sample)
+        samples = ask(pynvml.nvmlDeviceGetProcessUtilization, self.handle, self._newest_sample, nothing=())
         if samples is None:
             return None
         # The newest time stamp is remembered over all processes: passing it back makes the driver average since then only.

@@ -35,7 +35,7 @@ class GpuObservation:
     """The answers of one GPU at one look. `processes` maps pids to bytes (None: unknown), `shares` to percent. `servers` are
     the pids of MPS servers, which work for their clients and belong to no attempt."""
 
-    used: int | None
+    used: int
     utilization: float | None
     processes: Mapping[int, int | None] | None
     shares: Mapping[int, float] | None
@@ -49,7 +49,7 @@ class GpuObservation:
 class Baseline:
     """What a GPU showed before our attempts started: bytes, percent, and the readable processes of others."""
 
-    used: int | None
+    used: int
     utilization: float | None
     others: frozenset[int]
 
@@ -72,8 +72,7 @@ class GpuShares:
         self._ours = {pid: owner for pid in pids if (owner := found.get(pid)) is not None}
         self._others = frozenset(pid for pid in pids if pid in found and found[pid] is None) - seen.servers
         self._hidden = bool(residents) and not self._ours and not self._others
-        least = None if before is None else before.used
-        is_above = seen.used is None or least is None or seen.used > least
+        is_above = before is None or seen.used > before.used
         self.settles = left_s is not None and 0 <= left_s < SETTLE_S and is_above
         """Whether an attempt that has left may still be counted here."""
         # A process that cannot be read belongs to another container or user; or it has ended, with that attempt.
@@ -99,15 +98,15 @@ class GpuShares:
         if before is None or (self._residents and not self._hidden):
             return before
         others = before.others if self._residents else self._others
-        return Baseline(_lower(before.used, seen.used), _lower(before.utilization, seen.utilization), others)
+        return Baseline(min(before.used, seen.used), _lower(before.utilization, seen.utilization), others)
 
     @property
     def shows_ours(self) -> bool | None:
         """Whether the driver shows our attempts' processes; None while they use no memory that it could show."""
         if self._ours:
             return True
-        used, before = self._seen.used, self._before
-        return False if self._hidden and used and before and used > (before.used or 0) else None
+        before = self._before
+        return False if self._hidden and before is not None and self._seen.used > before.used else None
 
     def reading(self, now: float, processes_visible: bool | None) -> Reading:
         """The reading of the whole GPU. `processes_visible` is concluded from several looks, so the caller passes it."""
@@ -144,10 +143,8 @@ class GpuShares:
     def _foreign_memory(self) -> int | None:
         """Bytes in use that are not ours; small remains of the driver count too. None if unknown."""
         seen = self._seen
-        if seen.used is None:
-            return None
         if self._hidden and self._before is not None:
-            return _lower(self._before.used, seen.used)
+            return min(self._before.used, seen.used)
         # An unknown size of one of ours leaves the rest unknown, but without foreign processes there is no rest.
         ours = _sum_known([seen.processes[pid] for pid in self._ours]) if seen.processes else 0
         if ours is None:
@@ -156,7 +153,7 @@ class GpuShares:
         listed = _sum_known([(seen.processes or {})[pid] for pid in self._foreign])
         if not self.settles or listed is None:
             return rest
-        return min(rest, max(listed, (None if self._before is None else self._before.used) or 0))
+        return min(rest, max(listed, 0 if self._before is None else self._before.used))
 
     def _foreign_utilization(self) -> float | None:
         if self._ours or (self.settles and self._foreign):

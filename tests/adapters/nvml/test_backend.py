@@ -19,6 +19,7 @@ from tests.adapters.stand_in import (
     GIB,
     LOST,
     NO_PERMISSION,
+    NOT_FOUND,
     NOT_SUPPORTED,
     UNKNOWN_ERROR,
     Ran,
@@ -174,6 +175,12 @@ def test_what_is_not_supported_is_unknown_and_never_zero(run: Callable[..., Ran]
     assert ran.result[1] == {"1-1": [3000, None], "2-1": [None, None]}
     assert ran.result[0]["GPU-0"] == [9000, None, 0, 0]
     assert ran.result[0]["GPU-1"] == [0, 0, 0, 0], "it lists no processes: what is used there is not ours"
+
+
+def test_a_gpu_of_which_nothing_is_found_does_not_end_the_look(run: Callable[..., Ran]):
+    memory = [f"fail 0 nvmlDeviceGetMemoryInfo{version} {NOT_FOUND}" for version in ("_v2", "")]
+    utilization = f"fail 1 nvmlDeviceGetUtilizationRates {NOT_FOUND}"
+    assert run(f"state(*{memory!r}, {utilization!r}); result = look()[0]").result == {"GPU-1": [0, None, 0, 0]}
 
 
 HIDDEN = """
