@@ -92,10 +92,11 @@ class Stopped:
     def resume(self) -> None:
         """Resume all but those that another program stopped; children first, so that no parent is notified of a stopped child.
 
-        A stop signal to a stopped process stays pending until it is resumed, which shows that another program sent one.
+        A stop signal to a stopped process stays pending until it is resumed, which shows that another program sent one. To one
+        that has not stopped, because it waits in the kernel, it is our own, and would stop the process later.
         """
         for pid, ticks in reversed(self.processes):
-            if not tree.pending(pid) & _HALTS:
+            if tree.state(pid) not in _HALTED or not tree.pending(pid) & _HALTS:
                 tree.send_signal(pid, ticks, signal.SIGCONT)
 
 
