@@ -36,6 +36,8 @@ from gpuq.core.state.attempt import AttemptId
 
 # A step in thirty years. Below that, squares of rates come to nothing.
 _SLOWEST = 1e-9
+# Of drawn trainings with pauses the time alone within the attempt was worse than the kind's rate where its interval was wider.
+_VAGUE = 4.0
 # An interval that is wider than a factor of exp(20) on either side says nothing.
 _WIDEST = 20.0
 
@@ -100,6 +102,11 @@ class Slowdown:
     high: float | None
     basis: Basis
 
+    @property
+    def is_vague(self) -> bool:
+        """Whether its interval spans so much that it hardly says anything, as after a few windows of which one had a pause."""
+        return self.low is not None and self.high is not None and self.high > _VAGUE * self.low
+
 
 def rates(measurement: Measurement, beside: Iterable[AttemptId] | None = None, *, foreign_load: bool = False) -> Rates:
     """The rates of an attempt; `beside` limits those beside partners, paused or not, to exactly this set of them.
@@ -130,8 +137,8 @@ def slowdowns(
 ) -> Iterator[Slowdown]:
     """The slowdown by each alone rate that there is, the best first.
 
-    Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window; last, the
-    ratio with the windows beside foreign load, if there are such. No interval when either side has a single value.
+    Blinks, then time alone within the attempt, each if it has two windows that agree; then the kind; then the others of these;
+    last, the ratio with the windows beside foreign load, if there are such. No interval when either side has a single value.
     """
     partners = None if beside is None else tuple(beside)
     seen = rates(measurement, partners)
@@ -146,12 +153,16 @@ def slowdowns_of(seen: Rates, kind_alone: Rate | None = None) -> Iterator[Slowdo
     """As `slowdowns`, from rates that are known already and without the ratio beside foreign load."""
     if seen.shared is None:
         return
-    own = [(Basis.BLINK, seen.blinked), (Basis.WITHIN_ATTEMPT, seen.alone)]
-    sound = [(basis, alone) for basis, alone in own if alone is not None and alone.count >= 2]
-    weak = [(basis, alone) for basis, alone in own if alone is not None and alone.count < 2]
-    for basis, alone in [*sound, (Basis.KIND, kind_alone), *weak]:
+    sound: list[Slowdown] = []
+    weak: list[Slowdown] = []
+    for basis, alone in ((Basis.BLINK, seen.blinked), (Basis.WITHIN_ATTEMPT, seen.alone)):
         if alone is not None:
-            yield _slowdown(alone, seen.shared, basis)
+            found = _slowdown(alone, seen.shared, basis)
+            (sound if alone.count >= 2 and not found.is_vague else weak).append(found)
+    yield from sound
+    if kind_alone is not None:
+        yield _slowdown(kind_alone, seen.shared, Basis.KIND)
+    yield from weak
 
 
 def packing_saving(time_together: float, times_alone: Sequence[float]) -> float | None:

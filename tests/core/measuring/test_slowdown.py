@@ -73,6 +73,15 @@ def test_a_single_window_gives_a_value_without_an_interval():
     assert found.high is None
 
 
+def test_windows_alone_that_disagree_come_after_the_kind():
+    """As of a training that loads data for most of one of two windows."""
+    two = measured([10.0, 1.0], [8.0, 8.0])
+    kind = Rate.of([10.0, 10.1])
+    assert [found.basis for found in slowdowns(two, kind)] == [Basis.KIND, Basis.WITHIN_ATTEMPT]
+    agreeing = slowdowns(measured([10.0, 9.8], [8.0, 8.0]), kind)
+    assert [found.basis for found in agreeing] == [Basis.WITHIN_ATTEMPT, Basis.KIND]
+
+
 @pytest.mark.parametrize("measurement", [measured([], [5.0]), measured([10.0], []), Measurement()])
 def test_nothing_to_compare_with_is_unknown(measurement: Measurement):
     assert slowdown(measurement) is None
