@@ -157,8 +157,8 @@ def _devices(client: HttpClient, blind: bool) -> Iterator[Check]:
         yield Check("devices", BROKEN, "none: no worker has reported", fix)
     elif unwell:
         fix = (
-            "End what runs there, then `nvidia-smi -r -i UUID`, or restart the machine; where `nvidia-smi -q` has no "
-            "GPU recovery action, restart the worker service after that."
+            "End what runs there, stop the worker service on its host, since the driver resets no GPU that a program has "
+            "open, then `nvidia-smi -r -i UUID`, and start it again; or restart the machine. Other jobs there run on."
         )
         yield Check("devices", BROKEN, f"given no new jobs: {', '.join(unwell)}", fix)
     elif blind:

@@ -69,7 +69,7 @@ _WHAT_HELPS = {
     "PackingSaving": "It starts when that partner ends, or when another device is idle.",
     "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
     "ForeignProcess": "`gpuq gpus` shows how much such processes use; --gpu-mem lets a first run start beside them.",
-    "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
+    "StaleReading": "Its host does not report, or the device's driver does not answer: `gpuq doctor` says which.",
     "Unwell": "`gpuq doctor` says what the device needs: mostly a reset, or a restart of its machine.",
     "NoStarts": "It starts on another device, or once the host can start jobs: `gpuq doctor` says what keeps it from that.",
     "Drained": "It starts on another device, or after `gpuq host resume`.",

@@ -196,6 +196,11 @@ def test_an_unreported_device_shows_question_marks() -> None:
     ]
 
 
+def test_foreign_memory_that_is_not_known_is_not_none() -> None:
+    devices = [{**an_h100(number), "foreign_memory_bytes": foreign} for number, foreign in enumerate((2**33, 0, None))]
+    assert [line.split()[4] for line in gpus.screen(devices, 100, colour=False)[1:]] == ["FOREIGN", "8.0G", "-", "?"]
+
+
 def test_a_device_that_is_kept_free_says_for_which_job() -> None:
     devices = [an_h100(0), {**an_h100(1), "reserved_for": 8}]
     assert gpus.screen(devices, 80, colour=False)[-1] == "gpu1 is kept free for job 8"

@@ -96,7 +96,7 @@ def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -
         fmt.percent(utilization),
         f"{_gib(device.get('used_memory_bytes')).removesuffix('G')}/{_gib(total)}",
         _gib(device.get("promised_memory_bytes")),
-        *([_gib(foreign) if foreign else "-"] if with_foreign else []),
+        *(["-" if foreign == 0 else _gib(foreign)] if with_foreign else []),
         *(["?" if power is None else f"{power:.0f}W"] if with_power else []),
         _jobs(device),
     )
