@@ -100,6 +100,8 @@ def title(rule: str, numbers: Numbers) -> str:
         return "Fewer devices of one host are free than it wants"
     if rule == "FirstRunExclusive" and "resident" in numbers:
         return "Too little is known of a job on the device to give it a partner"
+    if rule == "Exclusive" and "compute_mode" in numbers:
+        return "The device's compute mode lets one process at a time use it"
     return _TITLES.get(rule, rule)
 
 
@@ -109,6 +111,8 @@ def what_helps(rule: str, numbers: Numbers) -> str | None:
         return "It starts when as many devices of one host are free at the same time."
     if rule == "FirstRunExclusive" and "resident" in numbers:
         return "It starts when that job ends, or when another device is idle."
+    if rule == "Exclusive" and "compute_mode" in numbers:
+        return "It starts when a device is idle. Under MPS, or after `nvidia-smi -c DEFAULT`, jobs can share this one."
     return _WHAT_HELPS.get(rule)
 
 
@@ -280,6 +284,12 @@ def _time_left(n: Numbers) -> str:
     return f"{duration(n['left_s'])} are left until {local_time(n['until_at'])}; the job may last {duration(n['lasts_s'])}."
 
 
+def _unshared(n: Numbers) -> str:
+    if "compute_mode" in n:
+        return "its compute mode lets one process at a time use it."
+    return f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
+
+
 def _never(n: Numbers) -> str:
     if "constraint" in n:
         return f"{constraint(n)}."
@@ -353,9 +363,7 @@ _CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
     ("PredictedMemory", False): lambda n: f"memory {_memory(n)}.",
     ("PredictedLoad", False): _overload,
     ("SlowdownBudget", False): _over_budget,
-    ("Exclusive", False): lambda n: (
-        f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
-    ),
+    ("Exclusive", False): _unshared,
     ("NoStarts", False): _no_starts,
     ("Drained", False): lambda n: f"its host is drained: {n['why']}.",
     ("UnsafePair", False): lambda n: f"beside kind {n['beside']} one of the two ran out of memory before.",

@@ -7,6 +7,7 @@ lines that run against both drivers, by `show({GPU number: {...}})`, and `GPUS` 
     used                  MiB                 compute, graphics     {pid: (MiB, percent)}
     busy, bus             percent             power, temperature    watts, degrees
     clocks                names of THROTTLING, why clocks are lowered
+    mode                  its compute mode, of MODES
     lost                  True                xid                   this error has just come
 """
 
@@ -77,6 +78,7 @@ result = None
 SHOW_BY_STAND_IN = """
 GPUS = ["GPU-0", "GPU-1"]
 CLOCKS = {"power_cap": 4, "thermal_software": 32}
+MODES = ["default", "exclusive_thread", "prohibited", "exclusive_process"]
 shows = 0
 
 def show(gpus):
@@ -94,6 +96,8 @@ def show(gpus):
                 lines += [f"{gpu_} {kind} {pid} {mib * 2**20}", f"{gpu_} sample {pid} {sampled_at} {percent}"]
         if gpu.get("lost"):
             lines.append(f"fail {number} * 15")
+        if "mode" in gpu:
+            lines.append(f"{gpu_} mode {MODES.index(gpu['mode'])}")
         if "xid" in gpu:
             lines.append(f"event {shows} {number} {gpu['xid']} -1")
     state(*lines)
@@ -120,6 +124,8 @@ def show(gpus):
             shown["thermal"] = {"temperature_gpu_c": gpu["temperature"]}
         if gpu.get("lost"):
             shown["failure"] = {"mode": "lost"}
+        if "mode" in gpu:
+            shown["compute_mode"] = gpu["mode"]
         if "xid" in gpu:
             shown["failure"] = {"mode": "ecc_uncorrectable", "xid": {"code": gpu["xid"]}}
     open(os.environ["MOCK_NVML_OVERRIDES"], "w").write(json.dumps({"devices": devices}))  # JSON is YAML

@@ -123,3 +123,21 @@ def test_what_a_job_leaves_for_a_moment_is_not_foreign(run_on_both: Callable[...
     )
     mib = 2**20
     assert ran.result == [[500 * mib, 0], [500 * mib, 0], [700 * mib, 6], 4200 * mib]
+
+
+def test_a_gpu_that_one_process_at_a_time_may_use_is_exclusive_unless_that_is_an_mps_server(
+    run_on_both: Callable[..., Ran],
+):
+    ran = run_on_both(
+        "def sharing(**shown):\n"
+        "    show({0: shown}); look(); return backend.devices()[0].sharing\n"
+        "server = mps_server(); modes = 'default', 'exclusive_process', 'exclusive_thread', 'default'\n"
+        "result = [sharing(mode=mode) for mode in modes], sharing(mode='exclusive_process', compute={server: (30, 0)})"
+    )
+    assert ran.result == [["time-slicing", "exclusive", "exclusive", "time-slicing"], "mps"]
+
+
+def test_a_gpu_that_no_program_may_use_is_left_out(run_on_both: Callable[..., Ran]):
+    ran = run_on_both("show({0: dict(mode='prohibited')}); result = list(look()[0]) == GPUS[1:]")
+    assert ran.result
+    assert "lets no program use it" in ran.log

@@ -30,6 +30,11 @@ def test_a_kind_with_many_runs_is_not_called_unknown() -> None:
     assert "a job on the device" in title("FirstRunExclusive", {"resident": "41", "evidence": "none"})
 
 
+def test_a_compute_mode_is_not_taken_for_a_job_that_does_not_share() -> None:
+    assert "compute mode" in title("Exclusive", {"compute_mode": "exclusive"})
+    assert "nvidia-smi -c DEFAULT" in (what_helps("Exclusive", {"compute_mode": "exclusive"}) or "")
+
+
 def test_sentence_has_all_known_numbers_with_their_units() -> None:
     numbers = {
         "sum_pct": 131.0,

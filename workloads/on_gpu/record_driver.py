@@ -67,7 +67,7 @@ def _questions(handle: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(name of the driver's function, call) of each question."""
     for name in (
         "Name", "MigMode", "MaxMigDeviceCount", "GpuInstanceId", "UtilizationRates", "PowerUsage", "TotalEnergyConsumption",
-        "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "SupportedEventTypes",
+        "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "SupportedEventTypes", "ComputeMode",
         *(f"{what}RunningProcesses_v{version}" for what in ("Compute", "MPSCompute", "Graphics") for version in (3, 2)),
     ):  # fmt: skip
         yield f"nvmlDeviceGet{name}", partial(getattr(pynvml, f"nvmlDeviceGet{name}"), handle)

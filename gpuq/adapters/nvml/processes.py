@@ -17,7 +17,7 @@ from typing import Any
 import pynvml
 
 from gpuq.adapters.devices import ResidentProcess
-from gpuq.adapters.nvml.calls import ask, ask_newest
+from gpuq.adapters.nvml.calls import Failed, ask, ask_newest, ask_or_none
 from gpuq.adapters.process import read_proc
 from gpuq.core.state.attempt import AttemptId
 
@@ -28,6 +28,7 @@ _MPS_SERVER = b"nvidia-cuda-mps-server"
 _COMPUTE = (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2)
 _MPS_CLIENTS = (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2)
 _GRAPHICS = (pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2)
+_EXCLUSIVE = (pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, pynvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD)
 # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: the pid namespace that a machine starts with.
 _INITIAL_NAMESPACE = "pid:[4026531836]"
 
@@ -42,17 +43,23 @@ def in_host_pid_namespace() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """The driver's lists of compute processes and MPS clients, None if it has none; and the pids that are MPS servers."""
+    """The driver's lists of compute processes and MPS clients, None if it has none; and the pids that are MPS servers.
+
+    `is_exclusive`: its compute mode lets one process at a time use the GPU, which may be an MPS server.
+    """
 
     processes: Sequence[Any] | None
     clients: Sequence[Any] | None
     servers: frozenset[int]
+    is_exclusive: bool
 
     @property
     def sharing(self) -> str | None:
         """The value of `Device.sharing`."""
         if self.clients or self.servers:
             return "mps"
+        if self.is_exclusive:
+            return "exclusive"
         return None if self.processes is None else "time-slicing"
 
 
@@ -69,17 +76,20 @@ class Processes:
     _newest_sample: int = 0
 
     def computing(self, read: Callable[[str], bytes] = read_proc) -> Computing:
-        """The processes that compute on this GPU now. `read` reads a file of /proc. Raises Failed.
+        """The processes that compute on this GPU now. `read` reads a file of /proc. Raises Failed, also where none may.
 
         A process that stays listed stays the same program, because its hold on the GPU ends with an exec: it is looked up once.
         """
+        mode = ask_or_none(pynvml.nvmlDeviceGetComputeMode, self.handle)
+        if mode == pynvml.NVML_COMPUTEMODE_PROHIBITED:
+            raise Failed("its compute mode lets no program use it")
         processes, clients = ask_newest(_COMPUTE, self.handle), ask_newest(_MPS_CLIENTS, self.handle)
         self._programs = {
             process.pid: self._programs.get(process.pid) or read(f"/proc/{process.pid}/cmdline").partition(b"\0")[0]
             for process in processes or ()
         }
         servers = (pid for pid, program in self._programs.items() if program.rpartition(b"/")[2] == _MPS_SERVER)
-        return Computing(processes, clients, frozenset(servers))
+        return Computing(processes, clients, frozenset(servers), mode in _EXCLUSIVE)
 
     def memory(self, found: Computing, now: float, most: int) -> dict[int, int | None] | None:
         """Bytes per process, None for one whose memory is unknown or above `most`; None if the driver lists no processes.

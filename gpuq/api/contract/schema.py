@@ -48,10 +48,10 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
 
     `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
     what the command shows and its options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
-    `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well; `drained` why an operator keeps new jobs off its host, `no_starts` why the host itself can start none;
-    `reserved_for` is the waiting job that it is kept free for. `processes_visible`: whether its driver shows the processes of
-    jobs, null where no job has shown it yet.
+    `sharing` is `mps`, `time-slicing`, `exclusive` (one process at a time), or null where it is not known. `unwell` says why
+    it is given no new jobs, null for a device that is well; `drained` why an operator keeps new jobs off its host,
+    `no_starts` why the host itself can start none; `reserved_for` is the waiting job that it is kept free for.
+    `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
     `energy_joules` counts since the driver was loaded.
     """
 

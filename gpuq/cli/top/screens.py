@@ -170,7 +170,8 @@ def device_lines(client: HttpClient, width: int, device_id: str) -> list[str]:
         ("memory", f"{fmt.gib(device['used_memory_bytes'])}, {promised} promised, of {total}"),
         ("power", fmt.watts(device["power_watts"])),
         ("temperature", None if device["temperature_c"] is None else f"{device['temperature_c']:.0f} °C"),
-        ("shared by", device["sharing"]),
+        ("shared by", None if device["sharing"] == "exclusive" else device["sharing"]),
+        ("compute mode", "one process at a time" if device["sharing"] == "exclusive" else None),
         ("lower clocks", clocks or None),
         ("XID errors", xids or None),
     ]

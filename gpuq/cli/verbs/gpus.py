@@ -84,7 +84,8 @@ def _heading(group: tuple[str, str, int, str | None], devices: Sequence[Record])
     count = sum(_group(device) == group for device in devices)
     where = f"{fmt.clean(host)}: " if len({device["host"] for device in devices}) > 1 else ""
     many, each = (f"{count} x ", " each") if count > 1 else ("", "")
-    return f"{where}{many}{fmt.clean(kind)}, {fmt.gib(total)}{each}" + (f", shared by {sharing}" if sharing else "")
+    how = ", one process at a time" if sharing == "exclusive" else f", shared by {sharing}" if sharing else ""
+    return f"{where}{many}{fmt.clean(kind)}, {fmt.gib(total)}{each}{how}"
 
 
 def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -> tuple[str, ...]:

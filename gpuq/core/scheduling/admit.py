@@ -235,6 +235,8 @@ def tolerated_memory(job: Job, forecast: Forecast, device: Device, limits: Limit
 
 
 def _refuse_exclusive(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> Verdict | None:
+    if snapshot.device.sharing == "exclusive":
+        return _refused(Rule.EXCLUSIVE, snapshot, (("compute_mode", "exclusive"),))
     if job.alone or job.sharing is Sharing.NEVER:
         return _refused(Rule.EXCLUSIVE, snapshot, (("newcomer", str(job.id)),))
     if not may_share(job, forecast):

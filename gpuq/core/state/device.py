@@ -20,8 +20,9 @@ class Device:
     `index` is its number on its host, as `nvidia-smi` counts: "3", or "3:1" for the second MIG slice of GPU 3. None where the
     worker that reported it was older than this field. It may change when the machine restarts; `id` does not.
 
-    `sharing` is how jobs share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. The costs of
-    pairs never cross ways of sharing. `features` are words that its host's settings give to all its devices, for `--constraint`.
+    `sharing` is how jobs share it, "mps" or "time-slicing", or "exclusive" where the driver lets one process at a time use it;
+    None if that is not known, or for CPU cores. The costs of pairs never cross ways of sharing. `features` are words that its
+    host's settings give to all its devices, for `--constraint`.
     `until_at`: when its host has to give it back (Unix seconds), None where it need not. It is not in the record: no job starts
     on a device before its host has reported it again. `cores`: the numbers of the CPU cores that it is made of, also not in the
     record; () for a GPU.

@@ -12,6 +12,7 @@
  *     device INDEX mig COUNT          this many slices; slice S of GPU G is INDEX 100 * (G + 1) + S, its instance S + 1
  *     device INDEX bus PCT            the time in which the memory was busy
  *     device INDEX power MILLIWATTS | energy MILLIJOULES | temperature C | throttling BITS | recovery ACTION
+ *     device INDEX mode MODE          its compute mode, as nvml.h numbers it
  *     device INDEX gpm BUSY SM BANDWIDTH   counters; a metric is their difference between two samples, -1 is none
  *     event NUMBER DEVICE XID INSTANCE     delivered once, in the order of NUMBER (from 1); INSTANCE -1 for none
  *     fail INDEX FUNCTION CODE        FUNCTION (`*`: every one) returns CODE for this device
@@ -336,6 +337,8 @@ int nvmlDeviceGetTemperature(void *device, u32 sensor, u32 *found) {
     if (sensor != 0) return ERROR_INVALID_ARGUMENT;
     FACT("temperature", u32);
 }
+
+int nvmlDeviceGetComputeMode(void *device, u32 *found) { FACT("mode", u32); }
 
 int nvmlDeviceGetFieldValues(void *device, int count, field_value *values) {
     ASK(device);

@@ -121,6 +121,7 @@ def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) ->
             "= 3.0 GiB > 2.0 GiB",
         ),
         ("Exclusive", False, {"newcomer": "45"}, "this job does not share"),
+        ("Exclusive", False, {"compute_mode": "exclusive"}, "one process at a time"),
         ("UnsafePair", False, {"beside": "k"}, "ran out of memory before"),
         (
             "PredictedLoad",

@@ -128,6 +128,15 @@ def test_an_unknown_job_keeps_off_a_device_with_foreign_processes() -> None:
     assert judge(UNKNOWN, reading=reading).rule is Rule.FOREIGN_PROCESS
 
 
+def test_a_device_for_one_process_at_a_time_admits_no_second_job() -> None:
+    exclusive = replace(a_device(), sharing="exclusive")
+    resident = a_partner(10, 1)
+
+    assert admit(a_job(1), a_forecast(10, 1), DeviceSnapshot(exclusive, (), a_reading()), LIMITS).admitted
+    verdict = admit(a_job(1), a_forecast(10, 1), DeviceSnapshot(exclusive, (resident,), a_reading()), LIMITS)
+    assert (verdict.admitted, verdict.rule) == (False, Rule.EXCLUSIVE)
+
+
 def test_an_unknown_job_waits_for_memory_that_a_job_left_a_moment_ago() -> None:
     reading = a_reading(used_memory=6 * GIB, foreign_memory=0)
 
