@@ -93,11 +93,12 @@ class Candidates:
     def occupied(self, job: Job, taken: Iterable[DeviceId]) -> DeviceSnapshot | None:
         """A device with residents, to say why it refuses the job: the least used shareable one, else the first of `taken`."""
         shareable = (entry[-1] for entry in self._index.shareable[:1])
-        allowed = self._allowed(job)
-        for devices in (shareable, taken):
-            for device in devices:
-                if device not in self._given and device in allowed and self._reservations.is_open_to(job, device):
-                    return self._index.snapshots[device]
+        allowed, least = self._allowed(job), job.declared_memory or 0
+        for device in chain(shareable, taken):
+            snapshot = self._index.snapshots[device]
+            may_ever = device in allowed and snapshot.device.total_memory >= least
+            if may_ever and device not in self._given and self._reservations.is_open_to(job, device):
+                return snapshot
         return None
 
     def booked(self, job: Job) -> DeviceSnapshot | None:

@@ -193,10 +193,13 @@ class SchedulingContext:
         index, taken = self._device_index, self.state.residents.keys() | self._given
         devices: Iterable[DeviceId] = index.snapshots
         count, unusable, busy = len(index.snapshots), index.unusable, len(taken)
-        if job.constraints is not None:
-            devices = allowed = self.cache.allowed(job.constraints)
-            count, busy = len(allowed), sum(device in taken for device in allowed)
-            unusable = Counter(rule for device in allowed if (rule := index.snapshots[device].unusable) is not None)
+        least = job.declared_memory or 0
+        if job.constraints is not None or least:
+            allowed = index.snapshots if job.constraints is None else self.cache.allowed(job.constraints)
+            # Those that are too small wait for nothing: what the job waits for is one of the others.
+            devices = [one for one in allowed if index.snapshots[one].device.total_memory >= least]
+            count, busy = len(devices), sum(device in taken for device in devices)
+            unusable = Counter(rule for device in devices if (rule := index.snapshots[device].unusable) is not None)
         if not count:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))
         if unusable.total() == count:

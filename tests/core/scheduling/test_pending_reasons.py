@@ -7,7 +7,7 @@ from gpuq.core.state.actions import SetPendingReason
 from gpuq.core.state.events import CancelRequested, Submitted
 from gpuq.core.state.job import JobId
 from gpuq.core.state.verdict import Rule
-from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
 
@@ -26,6 +26,17 @@ def test_devices_that_were_just_given_to_jobs_count_as_busy() -> None:
     verdict = play.verdict(3)
     assert verdict is not None
     assert (verdict.rule, dict(verdict.numbers)["busy_devices"]) == (Rule.RESOURCES, 2)
+
+
+def test_a_job_that_only_a_silent_device_has_the_memory_for_waits_for_that_one() -> None:
+    large, small = a_device("large", gib=80, host="away"), a_device("small", gib=16)
+    play = Playbook().happen(a_report(large, host="away")).happen(a_report(small), after=60)
+    play.happen(Submitted(a_job(1, declared_memory=60 * GIB))).settle()
+    play.happen(
+        Submitted(a_job(2, declared_memory=GIB)), Submitted(a_job(3, kind="large", declared_memory=60 * GIB))
+    ).settle()
+    assert list(play.launched()) == [2]
+    assert {play.reason(1), play.reason(3)} == {Rule.STALE_READING}, "no device is taken that they could have"
 
 
 def test_a_reason_stays_as_long_as_its_device_would_say_the_same() -> None:
