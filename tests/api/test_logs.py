@@ -51,6 +51,21 @@ async def test_raw_bytes_whatever_they_are(endpoint: Endpoint, folder: Path) -> 
         assert answer.content_type == "application/octet-stream"
 
 
+async def test_a_proxy_may_ask_with_http_1_0(endpoint: Endpoint, folder: Path) -> None:
+    """nginx does, unless it is configured otherwise: the end of the connection is the end of the output."""
+    (folder / "output.log").write_bytes(b"epoch 1\n")
+    end(endpoint)
+    for query in ("", "?follow=1", "?search=epoch"):
+        reader, writer = await asyncio.open_unix_connection(endpoint.settings.home.api_socket)
+        writer.write(f"GET /api/v1/jobs/7/logs{query} HTTP/1.0\r\nHost: gpuq\r\n\r\n".encode())
+        async with asyncio.timeout(60):
+            head, _, said = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert head.startswith(b"HTTP/1.0 200 OK\r\n"), said
+        assert b"\r\nX-Accel-Buffering: no\r\n" in head, "nginx would hold back what a job writes until it has ended"
+        assert said == b"epoch 1\n"
+
+
 async def test_a_deleted_log_differs_from_an_empty_one(endpoint: Endpoint, folder: Path) -> None:
     endpoint.store.set_attempts(attempt(7, "gpu-0", NOW, forecast(50, 5), host=endpoint.settings.worker.host))
     (folder / "output.log").touch()

@@ -110,7 +110,6 @@ async def _send(request: web.Request, connection: socket.socket, match: list[str
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(connection, json.dumps({"match": match}).encode() + b"\n")
     answer = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
-    answer.enable_chunked_encoding()
     await answer.prepare(request)
     try:
         # The stream has an end of its own, by which the client knows that nothing is missing.

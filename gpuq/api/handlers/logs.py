@@ -135,8 +135,9 @@ class _Sender:
 
     async def run(self) -> web.StreamResponse:
         headers = {"X-Gpuq-Offset": str(self.offset), "X-Gpuq-Attempt": str(self.number)}
-        answer = web.StreamResponse(headers={"Content-Type": _MEDIA_TYPE, **headers})
-        answer.enable_chunked_encoding()
+        # nginx would hold back what comes until its buffer is full.
+        headers |= {"Content-Type": _MEDIA_TYPE, "X-Accel-Buffering": "no"}
+        answer = web.StreamResponse(headers=headers)
         await answer.prepare(self.request)
         try:
             await self._send(answer)

@@ -82,7 +82,6 @@ async def tree(request: web.Request) -> web.StreamResponse:
     context, asked = request.app[CONTEXT], await calls.read(request, calls.AttemptBody)
     pieces = await context.run(calls.tree, context.store, request.app[HOME], host.host, asked)
     answer = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
-    answer.enable_chunked_encoding()
     first = await context.run(
         next, pieces, None
     )  # raises for a tree that is gone, while a problem document can be sent
