@@ -42,9 +42,13 @@ _LOCKS = ("up.lock", "dispatcher.lock", "worker.lock")
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
     cls.exit_code: cls for cls in (BadInput, NotFound, Unreachable, NotPermitted, Conflict, NeverFits)
 }
-_BY_STATUS = {401: NotPermitted, 403: NotPermitted, 404: NotFound, 409: Conflict} | dict.fromkeys(
-    (400, 413, 422), BadInput
-)
+_BY_STATUS: dict[int, type[GpuqError]] = {
+    **dict.fromkeys((400, 413, 422), BadInput),
+    **dict.fromkeys((401, 403), NotPermitted),
+    404: NotFound,
+    409: Conflict,
+    **dict.fromkeys((502, 503, 504), Unreachable),  # 502 and 504 are of a proxy that had no answer from gpuq
+}
 THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 """What an address on this machine is called."""
 # Linux keeps 108 bytes for a socket's path, the closing zero included.
@@ -169,7 +173,7 @@ class HttpClient:
         if response.status >= 400:
             self._checked(response)
         if self._connection.sock is not None:
-            self._connection.sock.settimeout(None)
+            _wait_while_connected(self._connection.sock)
         try:
             while chunk := response.read1(65536):
                 yield chunk
@@ -193,9 +197,7 @@ class HttpClient:
             self._checked(response)
             raise Failure("The endpoint does not speak WebSocket; is a proxy before it?", fix="Let it pass `Upgrade`.")
         connection: socket.socket = self._connection.sock
-        connection.settimeout(None)
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _wait_while_connected(connection)
         return connection
 
     def close(self) -> None:
@@ -284,8 +286,7 @@ class HttpClient:
         code = problem.get("exit_code")
         cls = _BY_EXIT_CODE.get(code) if isinstance(code, int) else None
         if cls is None:
-            by_status = _BY_STATUS.get(response.status, Unreachable if response.status == 503 else Failure)
-            cls = Failure if "exit_code" in problem else by_status
+            cls = Failure if "exit_code" in problem else _BY_STATUS.get(response.status, Failure)
         if cls is Unreachable:
             cls = Lost
         detail = problem.get("detail") or problem.get("title")
@@ -323,6 +324,16 @@ class HttpClient:
         if scheme == "https":
             return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=_tls(login.get("ca_file")))
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _wait_while_connected(connection: socket.socket) -> None:
+    """Set no timeout. A network that went away without a word, as while a laptop slept, ends the connection within a minute."""
+    connection.settimeout(None)
+    if connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options = {socket.TCP_NODELAY: 1, socket.TCP_KEEPIDLE: 30, socket.TCP_KEEPINTVL: 10}
+        for option, value in {**options, socket.TCP_USER_TIMEOUT: 60_000}.items():
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _usual_address(environ: dict[str, str]) -> str:

@@ -226,7 +226,7 @@ def test_a_word_that_is_no_utf8_is_refused_before_it_is_sent(gpuq: Command, api:
 
 
 def test_an_error_without_a_problem_document_still_has_its_code(api: FakeApi) -> None:
-    codes = {401: 5, 403: 5, 404: 3, 409: 6, 413: 2, 422: 2, 500: 1, 502: 1, 503: 4}
+    codes = {401: 5, 403: 5, 404: 3, 409: 6, 413: 2, 422: 2, 500: 1, 502: 4, 503: 4, 504: 4}
     with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
         for status, code in codes.items():
             for raw in (b"<html>", b"", b"[1]", b'{"exit_code": "x"}'):
@@ -319,6 +319,24 @@ def test_a_database_that_stays_away_is_reported_after_the_last_try(
         with pytest.raises(Unreachable):
             client.post("/api/v1/jobs/1/cancel")
         assert len(api.requests) == asked + 1, "without a key it might be done twice"
+
+
+def test_a_submission_through_a_proxy_is_sent_again_when_gpuq_restarts_behind_it(api: FakeApi) -> None:
+    api.on("POST", "/api/v1/jobs", Reply(raw=b"<html>Bad Gateway", status=502), Reply({"id": 7}, status=201))
+    with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
+        assert client.post("/api/v1/jobs", {}, key="k") == {"id": 7}
+
+
+def test_a_network_that_goes_away_without_a_word_ends_a_stream(api: FakeApi, port: int) -> None:
+    """As while a laptop sleeps. Nothing is sent to the endpoint any more, so only the kernel can find out."""
+    api.on("GET", "/one", Reply(raw=b"x"))
+    with closing(HttpClient(f"http://127.0.0.1:{port}", {"GPUQ_TOKEN": "t"})) as client:
+        pieces = client.stream("/one")
+        next(pieces)
+        connection = client._connection.sock
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        lasts_s = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        assert lasts_s + connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) / 1000 <= 90
 
 
 def test_what_was_sent_before_the_endpoint_went_away_may_have_been_done(

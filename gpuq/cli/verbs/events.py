@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from gpuq.cli import job_ids
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import HttpClient, Lost, Record
+from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.verbs.follow import Retry
+from gpuq.errors import Unreachable
 
 _PAUSE_S = 1.0
 
@@ -27,14 +30,15 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     client = HttpClient.of(options)
     job = None if options.id is None else job_ids.one(client, options.id)
-    after = options.after
+    after, retry = options.after, Retry()
     while True:
+        retry(partial(client.get, "/version"))
         try:
             for last, event in _events(client, after, job, everything=options.all):
                 after = last
                 if event is not None:
                     print(json.dumps({"id": last, **event}), flush=True)
-        except Lost:
+        except Unreachable:
             pass  # the endpoint was restarted: nothing is missed, and one that is gone is noticed when it is asked again
         time.sleep(_PAUSE_S)
 

@@ -14,11 +14,14 @@ def sent(number: int, name: str) -> str:
 
 def test_events_are_lines_of_json_and_none_is_missed_when_the_connection_breaks(gpuq: Command, api: FakeApi) -> None:
     begins = ": after 40\n\n"
+    restarted = Reply(raw=b"<html>Bad Gateway", status=502)  # of a proxy that does not reach it
+    api.on("GET", "/version", Reply({}), restarted, restarted, Reply({}))
     api.on(
         "GET",
         "/api/v1/events",
         Reply(cut_after=begins.encode()),
         Reply(cut_after=(begins + sent(41, "Submitted") + ": ping\n\n" + sent(42, "Launch") + "id: 43").encode()),
+        restarted,
         Reply(raw=sent(43, "Started").encode()),
         problem(403, 5, "Only operators may see the events of all jobs.", "Name a job."),
     )
@@ -33,6 +36,7 @@ def test_events_are_lines_of_json_and_none_is_missed_when_the_connection_breaks(
     assert [request.query for request in api.asked("GET", "/api/v1/events")] == [
         {"job": "7"},
         {"job": "7", "after": "40"},
+        {"job": "7", "after": "42-5"},
         {"job": "7", "after": "42-5"},
         {"job": "7", "after": "43-5"},
     ]
