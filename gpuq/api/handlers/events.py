@@ -1,8 +1,8 @@
 """`GET /api/v1/events`: the journal as resumable server-sent events.
 
 The id of an event is its number in the journal and the microsecond in which it was written: "1500-1764000000123456".
-`Last-Event-ID` or `?after=` continues after an event; without either, the stream begins now. Only entries that name jobs are
-sent, unless `all=1`. A comment every 15 s keeps the connection open.
+`Last-Event-ID` or `?after=` continues after an event; without either, the stream begins now, and an id
+without an event says where. Only entries that name jobs are sent, unless `all=1`. A comment every 15 s keeps the connection open.
 
 After a backup was restored, numbers are used a second time, at other moments. So a client whose last id is not in the journal, or
 no longer, first gets an event `Rewound` with the newest id, and the stream continues from there. A bare number is accepted as an
@@ -61,23 +61,30 @@ async def events(request: web.Request) -> web.StreamResponse:
     context = context_of(request)
     query = params.query(request, params.EventsQuery)
     seen = _seen(request, query)
-    after = await context.read(context.store.last_seq) if seen is None else seen.seq
+    begins = await context.read(_newest, context.store) if seen is None else seen
     job = params.given(query.job)
     kind = await _kind_of(request, job)
     with limits.one_of(request, "streams of events", MOST_STREAMS):
-        return await _stream(request, seen, after, kind, only_jobs=not query.all, job=job)
+        return await _stream(request, seen, begins, kind, only_jobs=not query.all, job=job)
 
 
 async def _stream(
-    request: web.Request, seen: EventCursor | None, after: int, kind: str | None, *, only_jobs: bool, job: int | None
+    request: web.Request,
+    seen: EventCursor | None,
+    begins: EventCursor,
+    kind: str | None,
+    *,
+    only_jobs: bool,
+    job: int | None,
 ) -> web.StreamResponse:
-    context = context_of(request)
+    context, after = context_of(request), begins.seq
     answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
     await answer.prepare(request)
     async with answer:
         try:
-            # Sent at once, so that the client knows where the stream begins and proxies forward the headers.
-            await answer.write(f": after {after}\n\n".encode())
+            # Sent at once, so that proxies forward the headers, and a client without an id yet can go on from here.
+            first_id = f"id: {begins.id}\n" if seen is None else ""
+            await answer.write(f": after {begins.id}\n{first_id}\n".encode())
             if seen is not None:
                 after = await _resume_after(context, answer, seen)
             await _send(request, answer, after, kind, only_jobs=only_jobs, job=job)
@@ -134,9 +141,13 @@ async def _resume_after(context: ApiContext, answer: EventSourceResponse, seen: 
 
 def _newest_if_rewound(store: Store, seen: EventCursor) -> EventCursor | None:
     """The newest entry, if the journal does not have `seen`; None if it does. Blocks."""
-    last = store.last_seq()
-    if seen.seq <= last and (seen.moment is None or _found(store, seen.seq) == seen):
+    if seen.seq <= store.last_seq() and (seen.moment is None or _found(store, seen.seq) == seen):
         return None
+    return _newest(store)
+
+
+def _newest(store: Store) -> EventCursor:
+    last = store.last_seq()
     return _found(store, last) or EventCursor(last)
 
 

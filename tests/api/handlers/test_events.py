@@ -61,9 +61,19 @@ async def test_a_reconnect_misses_and_repeats_nothing(endpoint: Endpoint) -> Non
 async def test_without_an_id_the_stream_begins_now(endpoint: Endpoint) -> None:
     endpoint.store.tell("Submitted", {}, 1)
     async with endpoint.socket.get("/api/v1/events") as answer:
-        assert await answer.content.readline() == b": after 1\n"
+        assert await last_id(answer)
         endpoint.store.tell("Submitted", {}, 2)
         assert [seq for seq, _, _ in await take(answer, 1)] == [2]
+
+
+async def test_a_stream_that_is_cut_before_its_first_event_goes_on_where_it_began(endpoint: Endpoint) -> None:
+    """Clients such as `EventSource` know no other place to go on than the last id that came."""
+    endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events") as answer:
+        began = await last_id(answer)
+    endpoint.store.tell("Launch", {}, 1)
+    async with endpoint.socket.get("/api/v1/events", headers={"Last-Event-ID": began}) as answer:
+        assert [(seq, name) for seq, name, _ in await take(answer, 1)] == [(2, "Launch")]
 
 
 @pytest.mark.parametrize("by", ["after", "Last-Event-ID"])
