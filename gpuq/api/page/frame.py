@@ -53,7 +53,9 @@ async def page(
         now=context.now(),
     )
     text = await context.run(render, f"{view}.html", frame=frame, manages=caller.manages, **values)
-    return web.Response(text=text, status=status, content_type="text/html")
+    answer = web.Response(text=text, status=status, content_type="text/html")
+    answer.enable_compression()  # an open page is asked for every two seconds
+    return answer
 
 
 def _count(counts: Mapping[JobState, int], states: frozenset[JobState]) -> int:

@@ -5,6 +5,7 @@ After the exchange the browser leaves the address with the token at once, so tha
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -40,16 +41,26 @@ async def overview(request: web.Request) -> web.Response:
 
 
 async def static(request: web.Request) -> web.Response:
-    """A script, the style or the icon. Raises NotFound."""
+    """A script, the style or the icon; nothing of it where the browser has it already. Raises NotFound."""
     name = request.match_info["name"]
     if name not in FILES:
         raise NotFound("There is no such file.", fix="The pages use /static/page.js and /static/page.css.")
-    return web.Response(body=_file(name), content_type=_KINDS[Path(name).suffix], charset="utf-8")
+    body, tag = _file(name)
+    if any(known.value == tag for known in request.if_none_match or ()):
+        answer = web.Response(status=304)
+    else:
+        answer = web.Response(body=body, content_type=_KINDS[Path(name).suffix], charset="utf-8")
+        answer.enable_compression()
+    answer.etag = tag
+    answer.headers.update({"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
+    return answer
 
 
 @cache
-def _file(name: str) -> bytes:
-    return FILES[name].read_bytes()
+def _file(name: str) -> tuple[bytes, str]:
+    """(the file, its tag, which changes with it)."""
+    body = FILES[name].read_bytes()
+    return body, hashlib.sha256(body).hexdigest()[:16]
 
 
 async def login(request: web.Request) -> web.Response:

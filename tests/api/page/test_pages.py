@@ -153,6 +153,21 @@ async def test_the_pages_files(endpoint: Endpoint) -> None:
             assert "http://" not in (await answer.text()).replace("http://www.w3.org/", "")
 
 
+async def test_pages_and_their_files_take_little_of_a_slow_network(endpoint: Endpoint) -> None:
+    """An open page is asked for every two seconds, and each page for the same files."""
+    for path in ("/queue", "/static/page.css"):
+        async with endpoint.socket.get(path, headers={"Accept-Encoding": "gzip"}) as answer:
+            assert answer.headers["Content-Encoding"] == "gzip"
+            assert int(answer.headers["Content-Length"]) < len(await answer.read()) / 2
+        async with endpoint.socket.get(path, headers={"Accept-Encoding": "identity"}) as plain:
+            assert "Content-Encoding" not in plain.headers
+    known = {"If-None-Match": answer.headers["ETag"]}
+    async with endpoint.socket.get("/static/page.css", headers=known) as again:
+        assert (again.status, await again.read()) == (304, b"")
+    async with endpoint.socket.get("/static/page.js", headers=known) as other:
+        assert (other.status, other.headers["Cache-Control"]) == (200, "no-cache")
+
+
 async def test_the_page_names_devices_by_their_index(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     text = await page(endpoint)
