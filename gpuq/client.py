@@ -5,7 +5,8 @@
         print(client.wait([job])[0].state, client.logs(job))
 
 A script is found, and its environment is taken along, as `gpuq submit` does it, from the current folder and `os.environ`. Errors
-are those of `gpuq.errors`, each with a sentence in `message` and the remedy in `fix`. A client may be used by several threads.
+are those of `gpuq.errors`, each with a sentence in `message` and the remedy in `fix`. A client may be used by several threads, and
+by processes that are forked from its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from math import inf
 from operator import index
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, SupportsIndex, TypedDict, TypeVar, Unpack
+from weakref import WeakSet
 
 from gpuq.array import numbers as array_numbers
 from gpuq.array import ranges
@@ -135,7 +137,7 @@ class Client:
     def __init__(self, host: str | None = None) -> None:
         self._host = host
         self._of_thread = threading.local()
-        self._connections: list[http.HttpClient] = []
+        self._connections: WeakSet[http.HttpClient] = WeakSet()
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +147,7 @@ class Client:
 
     def close(self) -> None:
         """Close its connections; the next call opens one again."""
-        for connection in self._connections:
+        for connection in list(self._connections):
             connection.close()
 
     def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
@@ -333,11 +335,12 @@ class Client:
 
     @property
     def _http(self) -> http.HttpClient:
-        """The connection of this thread: one carries one request at a time."""
-        connection: http.HttpClient | None = getattr(self._of_thread, "connection", None)
-        if connection is None:
-            connection = self._of_thread.connection = http.HttpClient(self._host)
-            self._connections.append(connection)
+        """The connection of this thread of this process: one carries one request at a time. It ends with the thread."""
+        process, connection = getattr(self._of_thread, "connection", (None, None))
+        if process != os.getpid():
+            connection = http.HttpClient(self._host)
+            self._of_thread.connection = os.getpid(), connection
+            self._connections.add(connection)
         return connection
 
 

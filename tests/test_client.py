@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,34 @@ def test_a_job_may_be_given_as_it_was_returned_wherever_one_is_wanted(client: Cl
         client.cancel(held)
     with pytest.raises(NotFound, match="no job 1000000000"):
         client.hold(10**9)
+
+
+def test_a_forked_process_does_not_read_the_answers_of_its_parent(client: Client) -> None:
+    """As of `multiprocessing`. Two processes on one connection would get each other's jobs."""
+
+    def connected() -> int:
+        client.devices()
+        return os.fstat(client._http._connection.sock.fileno()).st_ino
+
+    before, (read, write) = connected(), os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(write, f"{connected()}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 40) not in (b"", f"{before}".encode())
+    assert connected() == before
+    os.close(read)
+    os.close(write)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Python closes the connections
+def test_a_thread_that_has_ended_leaves_no_connection_open(client: Client) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        thread = threading.Thread(target=client.devices)
+        thread.start()
+        thread.join()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_what_is_no_job_and_no_word_is_named(client: Client) -> None:
