@@ -5,8 +5,8 @@
         print(client.wait([job])[0].state, client.logs(job))
 
 A script is found, and its environment is taken along, as `gpuq submit` does it, from the current folder and `os.environ`. Errors
-are those of `gpuq.errors`, each with a sentence in `message` and the remedy in `fix`. A client may be used by several threads, and
-by processes that are forked from its own.
+are those of `gpuq.errors`, each with a sentence in `message` and the remedy in `fix`. A client may be used by several threads
+and after a fork.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from math import inf
@@ -33,7 +34,7 @@ from gpuq.cli.verbs.control import check_one_request, requested
 from gpuq.cli.verbs.logs import Log
 from gpuq.cli.verbs.queue import in_order, newest
 from gpuq.cli.verbs.submit import batches, send_files, submit_one, tidy_snapshots
-from gpuq.errors import BadInput, Conflict, NotFound
+from gpuq.errors import BadInput, Conflict, GpuqError, NotFound
 from gpuq.states import ENDED, JobState
 
 Word = str | os.PathLike[str] | float
@@ -179,13 +180,18 @@ class Client:
         return self.jobs(range(first, first + len(array_numbers(array["tasks"]))))
 
     def submit_all(self, bodies: Sequence[dict[str, Any]]) -> list[int]:
-        """The ids of these submissions, made by `submission`. All are queued or, if one is refused, none of the 500 it was sent
-        with."""
+        """The ids of these submissions, made by `submission`. All are queued or none: after an error, those of earlier requests
+        are cancelled."""
         ids: list[int] = []
         for body in bodies[:1]:
             send_files(self._http, body)
-        for batch in batches(bodies):
-            ids += self._http.post("/api/v1/jobs", batch, key=http.new_key())["ids"]
+        try:
+            for batch in batches(bodies):
+                ids += self._http.post("/api/v1/jobs", batch, key=http.new_key())["ids"]
+        except BaseException:
+            with suppress(GpuqError):  # one that has ended is cancelled no more
+                self.cancel(ids)
+            raise
         for body in bodies[:1]:
             tidy_snapshots(self._http, body)
         return ids

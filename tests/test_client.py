@@ -160,14 +160,25 @@ def test_a_forked_process_does_not_read_the_answers_of_its_parent(client: Client
     os.close(write)
 
 
+def test_many_submissions_are_queued_or_none(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of thousands goes out in several requests. Who repeats it after an error would have the first ones twice."""
+    monkeypatch.setattr("gpuq.cli.verbs.submit._BATCH_JOBS", 2)
+    bodies = [submission(["sleep", "60"], {"name": f"many-{number}"}) for number in range(3)]
+    with pytest.raises(BadInput, match="absolute path"):
+        client.submit_all([*bodies, {**bodies[0], "cwd": "here"}])
+    assert [job.state for job in client.wait(client.find(name="many-*"))] == ["CANCELLED", "CANCELLED"]
+    assert len(client.submit_all(bodies)) == 3
+    client.cancel(client.find(name="many-*", state="active,waiting"))
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Python closes the connections
 def test_a_thread_that_has_ended_leaves_no_connection_open(client: Client) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         thread = threading.Thread(target=client.devices)
         thread.start()
         thread.join()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_what_is_no_job_and_no_word_is_named(client: Client) -> None:
