@@ -342,12 +342,11 @@ class Client:
     @property
     def _http(self) -> http.HttpClient:
         """The connection of this thread of this process: one carries one request at a time. It ends with the thread."""
-        process, connection = getattr(self._of_thread, "connection", (None, None))
-        if process != os.getpid():
-            connection = http.HttpClient(self._host)
-            self._of_thread.connection = os.getpid(), connection
-            self._connections.add(connection)
-        return connection
+        mine: tuple[int, http.HttpClient] | None = getattr(self._of_thread, "connection", None)
+        if mine is None or mine[0] != os.getpid():
+            mine = self._of_thread.connection = os.getpid(), http.HttpClient(self._host)
+            self._connections.add(mine[1])
+        return mine[1]
 
 
 _WAIT_STEP_S = 1.0

@@ -1,6 +1,7 @@
-"""Messages on their way: kept until their target took them, each target by itself, so that one that is away delays no other.
+"""Messages on their way: kept until each address of their target took them. Each is sent to by itself, so that one that is away
+neither delays another nor has it get a message again.
 
-A target that refuses is tried again after 10 s, then after twice as long, up to ten minutes; after a day a message is given up.
+An address that refuses is tried again after 10 s, then after twice as long, up to ten minutes; after a day a message is given up.
 Nothing that is logged or raised here contains an address: those hold passwords.
 """
 
@@ -24,30 +25,34 @@ _LISTED = 20
 _MOST_WAITING = 10_000
 _THREADS = 8
 
-Send = Callable[[Sequence[str], str, str], bool]
-"""(addresses, title, body) -> whether all of them took it. Blocks."""
+Send = Callable[[str, str, str], bool]
+"""(address, title, body) -> whether it took it. Blocks."""
+Place = tuple[str, int]
+"""A target, and the number of the address in its list."""
 
 
-class TargetBackoff(msgspec.Struct, frozen=True):
-    """A target that did not take a message is left alone until then (Unix seconds), and how long that was."""
+class Backoff(msgspec.Struct, frozen=True):
+    """An address that did not take a message is left alone until then (Unix seconds), and how long that was."""
 
     until: float = 0.0
     length_s: float = 0.0
 
 
 class Outbox:
-    """`waiting` are the messages that no target took so far, oldest first."""
+    """`waiting` are the messages that were not taken so far, oldest first."""
 
     def __init__(self, send: Send, waiting: Sequence[Notification] = ()) -> None:
         self._send = send
         self.waiting = list(waiting)
-        self._pauses: dict[str, TargetBackoff] = {}
+        self._pauses: dict[Place, Backoff] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="send")
-        self._sending: dict[str, tuple[Future[bool], list[Notification]]] = {}
+        self._sending: dict[Place, tuple[Future[bool], list[Notification]]] = {}
 
-    def add(self, messages: Sequence[Notification]) -> None:
-        """Take messages; beyond 10,000 the oldest are given up."""
-        self.waiting += messages
+    def add(self, messages: Sequence[Notification], targets: Mapping[str, Sequence[str]]) -> None:
+        """Take messages for all addresses of their targets; beyond 10,000 the oldest are given up."""
+        for message in messages:
+            numbers = range(len(targets.get(message.target, ())) or 1)  # one of a target that is gone is given up aloud
+            self.waiting += [msgspec.structs.replace(message, address=number) for number in numbers]
         if len(self.waiting) > _MOST_WAITING:
             log.warning("more than %d messages wait; the oldest are given up", _MOST_WAITING)
             del self.waiting[:-_MOST_WAITING]
@@ -55,35 +60,37 @@ class Outbox:
     def turn(self, targets: Mapping[str, Sequence[str]], now: float) -> bool:
         """Note what was sent, and begin to send what may be sent now. Returns whether `waiting` has changed."""
         changed = self._note_sent(now)
-        for target in {message.target for message in self.waiting}:
-            mine = [message for message in self.waiting if message.target == target]
+        for place in {_place(message) for message in self.waiting}:
+            target, number = place
+            mine = [message for message in self.waiting if _place(message) == place]
             late = [message for message in mine if now - message.at > _KEPT_S]
-            if target not in targets or late:
-                given_up = mine if target not in targets else late
-                why = "is not in notify.toml any more" if target not in targets else "took nothing for a day"
-                log.warning("target %s %s: %d messages are given up", target, why, len(given_up))
+            is_known = number < len(targets.get(target, ()))
+            if late or not is_known:
+                given_up = late if is_known else mine
+                why = "took nothing for a day" if is_known else "is not in notify.toml any more"
+                log.warning("target %s %s: %d messages are given up", _named(place), why, len(given_up))
                 self._remove(given_up)
                 changed = True
-            elif target not in self._sending and now >= self._pauses.get(target, TargetBackoff()).until:
+            elif place not in self._sending and now >= self._pauses.get(place, Backoff()).until:
                 title, body, sent = _next(mine)
-                self._sending[target] = (self._threads.submit(self._send, targets[target], title, body), sent)
+                self._sending[place] = (self._threads.submit(self._send, targets[target][number], title, body), sent)
         return changed
 
     def _note_sent(self, now: float) -> bool:
         changed = False
-        for target, (future, sent) in list(self._sending.items()):
+        for place, (future, sent) in list(self._sending.items()):
             if not future.done():
                 continue
-            del self._sending[target]
+            del self._sending[place]
             if future.exception() is None and future.result():
-                log.info("sent %d messages to %s", len(sent), target)
+                log.info("sent %d messages to %s", len(sent), _named(place))
                 self._remove(sent)
-                self._pauses.pop(target, None)
+                self._pauses.pop(place, None)
                 changed = True
                 continue
-            length_s = min(_LONGEST_PAUSE_S, 2 * self._pauses.get(target, TargetBackoff()).length_s or _FIRST_PAUSE_S)
-            self._pauses[target] = TargetBackoff(now + length_s, length_s)
-            log.warning("target %s did not take a message; it is tried again in %.0f s", target, length_s)
+            length_s = min(_LONGEST_PAUSE_S, 2 * self._pauses.get(place, Backoff()).length_s or _FIRST_PAUSE_S)
+            self._pauses[place] = Backoff(now + length_s, length_s)
+            log.warning("target %s did not take a message; it is tried again in %.0f s", _named(place), length_s)
         return changed
 
     def _remove(self, messages: Sequence[Notification]) -> None:
@@ -98,6 +105,16 @@ class Outbox:
     def close(self) -> None:
         """Begin nothing more; what is being sent ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _place(message: Notification) -> Place:
+    return message.target, message.address
+
+
+def _named(place: Place) -> str:
+    """`mail`, and `mail (2)` for the second address of its list."""
+    target, number = place
+    return f"{target} ({number + 1})" if number else target
 
 
 def _next(messages: list[Notification]) -> tuple[str, str, list[Notification]]:
@@ -117,14 +134,14 @@ def _next(messages: list[Notification]) -> tuple[str, str, list[Notification]]:
     )
 
 
-def send(addresses: Sequence[str], title: str, body: str) -> bool:
-    """Send by apprise. False if one of the addresses is no address, or a service refused or did not answer."""
+def send(address: str, title: str, body: str) -> bool:
+    """Send by apprise. False if it is no address, or the service refused or did not answer."""
     from apprise import Apprise, AppriseAsset, NotifyFormat, PersistentStoreMode
 
     # Its log repeats addresses, and answers of services that repeat them.
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
     sender = Apprise(asset=AppriseAsset(app_id="gpuq", app_desc="gpuq", storage_mode=PersistentStoreMode.MEMORY))
-    if not all(sender.add(address) for address in addresses):
+    if not sender.add(address):
         return False
     # As text: what a job prints or is called is no markup.
     return bool(sender.notify(body=body, title=title, body_format=NotifyFormat.TEXT))

@@ -72,7 +72,7 @@ def serve(client: HttpClient, kept: Path, file: Path, stop: threading.Event) -> 
             targets = notify_file.load(file)
             began, before = time.monotonic(), msgspec.json.encode(notes.watch)
             if began >= next_look:
-                outbox.add(list(_look(client, notes.watch, targets)))
+                outbox.add(list(_look(client, notes.watch, targets)), targets.targets)
                 next_look = began + max(_LOOK_EVERY_S, (time.monotonic() - began) / _PART_OF_THE_TIME)
             if outbox.turn(targets.targets, time.time()) or before != msgspec.json.encode(notes.watch):
                 notes.waiting = outbox.waiting

@@ -15,7 +15,9 @@ def main(names: list[str]) -> int:
     targets = notify_file.load(notify_file.path(os.environ)).targets
     where = socket.gethostname()
     for name in names:
-        if not send(targets[name], "gpuq: a test", f"`gpuq notify test` on {where} reached the target {name}."):
+        said = f"`gpuq notify test` on {where} reached the target {name}."
+        took = [send(address, "gpuq: a test", said) for address in targets[name]]
+        if not all(took):
             sys.stdout.write(f"{name}\n")
     return 0
 

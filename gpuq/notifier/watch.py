@@ -34,7 +34,8 @@ class Announced(msgspec.Struct, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for one target; `job` and `state` are for a summary of many messages. `at` in Unix seconds."""
+    """A message for one target, and there for the address of this number in its list; `job` and `state` are for a summary of many
+    messages. `at` in Unix seconds."""
 
     target: str
     title: str
@@ -42,6 +43,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     at: float
     job: int | None = None
+    address: int = 0
 
 
 class Watch(msgspec.Struct, kw_only=True):

@@ -6,7 +6,6 @@ import logging
 import re
 import threading
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,8 +33,8 @@ class Services:
         self.hangs: set[str] = set()
         self.free = threading.Event()
 
-    def __call__(self, addresses: Sequence[str], title: str, body: str) -> bool:
-        scheme = addresses[0].partition(":")[0]
+    def __call__(self, address: str, title: str, body: str) -> bool:
+        scheme = address.partition(":")[0]
         self.tried.append(scheme)
         if scheme in self.hangs:
             self.free.wait(60)
@@ -85,10 +84,27 @@ def test_a_target_that_refuses_is_tried_again_later_and_given_up_after_a_day(cap
     services.away.clear()
     turn_until_empty(outbox, 1030.0)
     assert services.took == [("slack", "gpuq: job 1 COMPLETED")]
-    outbox.add([message("slack", at=1000.0)])
+    outbox.add([message("slack", at=1000.0)], ADDRESSES)
     assert outbox.turn(ADDRESSES, 1000.0 + 86_401)
     assert outbox.waiting == []
     assert "SECRET" not in caplog.text
+    outbox.close()
+
+
+def test_an_address_that_is_away_has_no_other_of_its_target_get_the_message_again() -> None:
+    services, targets = Services(), {"both": ["mail://SECRET", "slack://SECRET"]}
+    services.away.add("slack")
+    outbox = Outbox(services)
+    outbox.add([message("both")], targets)
+    for now in (1000.0, 1010.0, 1030.0):
+        tried = services.tried.count("slack")
+        outbox.turn(targets, now)
+        wait_for(lambda tried=tried, now=now: outbox.turn(targets, now) or services.tried.count("slack") > tried, 10)
+        wait_for(lambda now=now: outbox.turn(targets, now) or not outbox.sends, 10)
+    assert (services.took, len(outbox.waiting)) == ([("mail", "gpuq: job 1 COMPLETED")], 1)
+    services.away.clear()
+    wait_for(lambda: outbox.turn(targets, 1070.0) or not outbox.waiting, 10)
+    assert [scheme for scheme, _ in services.took] == ["mail", "slack"]
     outbox.close()
 
 
