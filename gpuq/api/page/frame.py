@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,8 @@ SHADES = 8
 
 @dataclass(frozen=True)
 class Frame:
-    """`counts` are pairs of a number and its word; `health` is a sentence, and `healthy` whether it is good news."""
+    """`counts` are pairs of a number and its word; `health` is a sentence, and `healthy` whether it is good news. The times of
+    pages are of this machine's zone, which is so many minutes ahead of UTC."""
 
     title: str
     view: str
@@ -29,6 +31,13 @@ class Frame:
     health: str
     healthy: bool
     now: float
+    zone_minutes: int
+
+    @property
+    def zone(self) -> str:
+        """`UTC+05:30`."""
+        hours, minutes = divmod(abs(self.zone_minutes), 60)
+        return f"UTC{'-' if self.zone_minutes < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 async def page(
@@ -51,6 +60,7 @@ async def page(
         health=health,
         healthy=healthy,
         now=context.now(),
+        zone_minutes=time.localtime(context.now()).tm_gmtoff // 60,
     )
     text = await context.run(render, f"{view}.html", frame=frame, manages=caller.manages, **values)
     answer = web.Response(text=text, status=status, content_type="text/html")

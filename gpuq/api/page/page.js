@@ -11,6 +11,8 @@ let shownAt = new Date();
 let source = null;
 
 document.documentElement.classList.add("scripts");
+const zone = document.getElementById("zone");
+zone.hidden = Number(zone.dataset.minutes) === -new Date().getTimezoneOffset();
 
 export const soon = () => {
   if (waiting === null) waiting = setTimeout(refresh, Math.max(0, last + AT_MOST_EVERY_MS - Date.now()));

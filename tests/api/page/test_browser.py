@@ -461,6 +461,20 @@ async def test_what_is_old_says_so(endpoint: Endpoint, browser: Browser) -> None
     await asyncio.to_thread(browser.wait, lambda: browser.text(".health") == "live")
 
 
+async def test_a_reader_in_another_time_zone_reads_whose_the_times_are(endpoint: Endpoint, browser: Browser) -> None:
+    await opened(endpoint, browser)
+    assert await asyncio.to_thread(browser.all, "#zone[hidden]"), "the same zone goes without saying"
+    offset = time.strftime("%z")
+    override = "Emulation.setTimezoneOverride"
+    browser.driver.execute_cdp_cmd(override, {"timezoneId": "Pacific/Kiritimati"})
+    try:
+        await asyncio.to_thread(browser.open, address(endpoint, "/queue"))
+        wanted = f"Times are of UTC{offset[:3]}:{offset[3:]}"
+        await asyncio.to_thread(browser.wait_for_text, wanted, "#zone:not([hidden])")
+    finally:
+        browser.driver.execute_cdp_cmd(override, {"timezoneId": ""})
+
+
 async def test_a_browser_with_a_wrong_clock_shows_the_same(endpoint: Endpoint, browser: Browser) -> None:
     """Times are calculated on the server; the browser's clock says only since when an old page is old."""
     of_views = ("/", "/queue", "/timeline?hours=2", "/jobs/42", "/jobs/51")
