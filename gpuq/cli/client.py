@@ -233,6 +233,7 @@ class HttpClient:
         except http.client.InvalidURL as error:  # before anything is sent
             raise BadInput(f"{path!r} is no address of the API: {error}.") from error
         except KeyboardInterrupt:
+            self._connection.close()  # its answer is still to come, and would be in the way of the next call
             if method != "GET":
                 console.note(
                     "\ngpuq: no answer came yet; see with `gpuq queue` whether it was done before you try again."
@@ -296,6 +297,9 @@ class HttpClient:
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:
             return response.read()
+        except KeyboardInterrupt:
+            self._connection.close()
+            raise
         except (http.client.HTTPException, OSError) as error:
             self._connection.close()
             raise Lost(f"The answer from {self.address} broke off.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import http.client
 import os
 import socket
 import socketserver
@@ -13,6 +14,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from cryptography import x509
@@ -204,6 +206,21 @@ def test_a_get_on_a_connection_that_went_stale_is_sent_again(api: FakeApi) -> No
     with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
         assert client.get("/one") == {"a": 1}
         assert client.get("/two") == {"b": 2}
+
+
+@pytest.mark.parametrize("at", ["getresponse", "read"])
+def test_a_call_after_one_that_was_interrupted_is_made_as_any(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """As in a notebook, where Ctrl-C ends a wait and the next cell cancels the jobs."""
+    api.on("GET", "/one", {"a": 1})
+    api.on("POST", "/two", {"b": 2})
+    of = http.client.HTTPConnection if at == "getresponse" else http.client.HTTPResponse
+    with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
+        with monkeypatch.context() as pressed, pytest.raises(KeyboardInterrupt):
+            pressed.setattr(of, at, Mock(side_effect=KeyboardInterrupt))
+            client.get("/one")
+        assert client.post("/two") == {"b": 2}
 
 
 def test_a_truncated_answer_is_an_error(api: FakeApi) -> None:
