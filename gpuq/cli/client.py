@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpuq.cli import console
+from gpuq.cli.connection import UnixConnection, is_over, wait_while_connected
 from gpuq.cli.logins import Logins, plain
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
 from gpuq.format import with_local_times
@@ -51,34 +52,11 @@ _BY_STATUS: dict[int, type[GpuqError]] = {
 }
 THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 """What an address on this machine is called."""
-# Linux keeps 108 bytes for a socket's path, the closing zero included.
-_SOCKET_PATH_BYTES = 107
 _IN_SLURM = "`gpuq up --in-slurm` says where its Slurm job is, and requests another if it has ended."
 
 
 class Lost(Unreachable):
     """It is unknown whether the request was carried out: the connection broke after it was sent, or the answer was 503."""
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self.path = path
-
-    def connect(self) -> None:
-        """Connect. A path that is too long for a socket address is reached through a descriptor of its folder."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        if len(os.fsencode(self.path)) <= _SOCKET_PATH_BYTES:
-            self.sock.connect(str(self.path))
-            return
-        folder = os.open(self.path.parent, os.O_PATH | os.O_DIRECTORY)
-        try:
-            self.sock.connect(f"/proc/self/fd/{folder}/{self.path.name}")
-        finally:
-            os.close(folder)
 
 
 class HttpClient:
@@ -173,7 +151,7 @@ class HttpClient:
         if response.status >= 400:
             self._checked(response)
         if self._connection.sock is not None:
-            _wait_while_connected(self._connection.sock)
+            wait_while_connected(self._connection.sock)
         try:
             while chunk := response.read1(65536):
                 yield chunk
@@ -197,7 +175,7 @@ class HttpClient:
             self._checked(response)
             raise Failure("The endpoint does not speak WebSocket; is a proxy before it?", fix="Let it pass `Upgrade`.")
         connection: socket.socket = self._connection.sock
-        _wait_while_connected(connection)
+        wait_while_connected(connection)
         return connection
 
     def close(self) -> None:
@@ -225,6 +203,8 @@ class HttpClient:
         *,
         again: bool = True,
     ) -> http.client.HTTPResponse:
+        if self._connection.sock is not None and is_over(self._connection.sock):
+            self._connection.close()
         if self._connection.sock is None:
             self._connect()
         try:
@@ -270,7 +250,7 @@ class HttpClient:
         """Whether the endpoint should return: another part of the gpuq that owns this socket holds its lock."""
         if not isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return False
-        if not isinstance(self._connection, _UnixConnection):
+        if not isinstance(self._connection, UnixConnection):
             return False
         return any(is_held(self._connection.path.with_name(name)) for name in _LOCKS)
 
@@ -307,7 +287,7 @@ class HttpClient:
     def _open(self, environ: Mapping[str, str]) -> http.client.HTTPConnection:
         scheme, _, rest = self.address.partition("://")
         if scheme == "unix" and rest.startswith("/"):
-            return _UnixConnection(Path(rest), TIMEOUT_S)
+            return UnixConnection(Path(rest), TIMEOUT_S)
         host, port = host_and_port(self.address)
         if scheme == "http" and host not in THIS_MACHINE:
             raise BadInput(
@@ -328,16 +308,6 @@ class HttpClient:
         if scheme == "https":
             return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=_tls(login.get("ca_file")))
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-
-
-def _wait_while_connected(connection: socket.socket) -> None:
-    """Set no timeout. A network that went away without a word, as while a laptop slept, ends the connection within a minute."""
-    connection.settimeout(None)
-    if connection.family != socket.AF_UNIX:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        options = {socket.TCP_NODELAY: 1, socket.TCP_KEEPIDLE: 30, socket.TCP_KEEPINTVL: 10}
-        for option, value in {**options, socket.TCP_USER_TIMEOUT: 60_000}.items():
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _usual_address(environ: dict[str, str]) -> str:

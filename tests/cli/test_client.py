@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import http.client
 import os
+import select
 import socket
 import socketserver
 import ssl
@@ -28,7 +29,7 @@ from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home
 from tests.cli import samples
 from tests.cli.conftest import Command, Done, FakeApi, Reply, _handler, problem, serve
-from tests.support.patience import Stopwatch
+from tests.support.patience import Stopwatch, wait_for
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ def test_a_socket_of_another_user_is_not_permitted(monkeypatch: pytest.MonkeyPat
         raise PermissionError(13, "Permission denied")
 
     client = HttpClient(environ={"GPUQ_HOME": str(home)})
-    monkeypatch.setattr("gpuq.cli.client._UnixConnection.connect", refuse)
+    monkeypatch.setattr("gpuq.cli.client.UnixConnection.connect", refuse)
     with pytest.raises(NotPermitted, match="another user"):
         client.get("/api/v1/gpus")
 
@@ -208,6 +209,27 @@ def test_a_get_on_a_connection_that_went_stale_is_sent_again(api: FakeApi) -> No
         assert client.get("/two") == {"b": 2}
 
 
+def test_a_connection_that_the_endpoint_closed_while_it_was_idle_is_replaced(home: Path) -> None:
+    """It does after 75 s. A notebook is idle for longer, and a request without a key is not sent twice."""
+
+    def answer_and_close(listening: socket.socket) -> None:
+        for _ in range(2):
+            with listening.accept()[0] as connection:
+                while not connection.recv(65_536).endswith((b"\r\n\r\n", b"null")):
+                    pass
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+        server = threading.Thread(target=answer_and_close, args=(listening,), daemon=True)
+        server.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with closing(HttpClient(address, {"GPUQ_HOME": str(home), "GPUQ_TOKEN": "t"})) as client:
+            assert client.get("/one") == {}
+            wait_for(lambda: select.select([client._connection.sock], [], [], 0)[0])
+            assert client.post("/two") == {}
+
+
 @pytest.mark.parametrize("at", ["getresponse", "read"])
 def test_a_call_after_one_that_was_interrupted_is_made_as_any(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, at: str
@@ -217,9 +239,10 @@ def test_a_call_after_one_that_was_interrupted_is_made_as_any(
     api.on("POST", "/two", {"b": 2})
     of = http.client.HTTPConnection if at == "getresponse" else http.client.HTTPResponse
     with closing(HttpClient(environ={"GPUQ_HOME": str(api.home)})) as client:
-        with monkeypatch.context() as pressed, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as pressed:
             pressed.setattr(of, at, Mock(side_effect=KeyboardInterrupt))
-            client.get("/one")
+            with pytest.raises(KeyboardInterrupt):
+                client.get("/one")
         assert client.post("/two") == {"b": 2}
 
 

@@ -237,7 +237,17 @@ def test_the_fast_path_imports_nothing_heavy(gpuq: Command, api: FakeApi) -> Non
     assert loaded & HEAVY == set()
     assert {name for name in loaded if name.startswith("gpuq.cli.")} == {
         f"gpuq.cli.{name}"
-        for name in ("main", "arguments", "client", "console", "job_labels", "logins", "verbs", "verbs.queue")
+        for name in (
+            "main",
+            "arguments",
+            "client",
+            "connection",
+            "console",
+            "job_labels",
+            "logins",
+            "verbs",
+            "verbs.queue",
+        )
     }
 
 
