@@ -17,6 +17,7 @@ const piece = (offset, limit, signal) =>
   fetch(`/api/v1/jobs/${log.dataset.job}/logs?offset=${offset}&limit=${limit}`, { credentials: "same-origin", signal });
 
 let reading = false;
+let decoder = new TextDecoder(); // keeps the first bytes of a letter whose others are not written yet
 const follow = async () => {
   if (!pre || reading || !form.elements.follow.checked) return;
   reading = true;
@@ -27,10 +28,11 @@ const follow = async () => {
       // It was started again, and its new log begins at 0.
       Object.assign(log.dataset, { attempt: answer.headers.get("X-Gpuq-Attempt"), next: "0" });
       pre.textContent = "";
+      decoder = new TextDecoder();
       return;
     }
     log.dataset.next = answer.headers.get("X-Gpuq-Next-Offset");
-    const more = await answer.text();
+    const more = decoder.decode(await answer.arrayBuffer(), { stream: true });
     if (!more) return;
     const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 30;
     pre.textContent = readable(pre.textContent + more).slice(-SHOWN_CHARACTERS);

@@ -378,7 +378,7 @@ async def test_hostile_names_are_shown_and_do_nothing(endpoint: Endpoint, browse
 def write_log(endpoint: Endpoint, text: str) -> None:
     folder = endpoint.settings.home.attempts / "42-1"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "output.log").open("a", encoding="utf-8") as file:
+    with (folder / "output.log").open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
 
 
@@ -402,6 +402,22 @@ async def test_a_log_goes_on_while_it_is_written_and_can_be_searched(endpoint: E
         browser.wait(lambda: browser.text("#log .hits") == "step 77 loss 0.0128")
         assert not browser.all("main img")
         assert browser.complaints() == []
+
+    await asyncio.to_thread(look)
+
+
+async def test_a_letter_of_a_log_may_come_in_two_parts(endpoint: Endpoint, browser: Browser) -> None:
+    """A program writes its output in blocks of 8 KiB, wherever they end."""
+    await asyncio.to_thread(write_log, endpoint, "epoch 1\n")
+    await opened(endpoint, browser, "/jobs/42")
+
+    def look() -> None:
+        browser.wait_for_text("epoch 1", "#log pre")
+        write_log(endpoint, "epoch 2 \udce2\udc96")
+        browser.wait_for_text("epoch 2", "#log pre")
+        write_log(endpoint, "\udc88 done\n")
+        browser.wait_for_text("done", "#log pre")
+        assert "epoch 2 █ done" in browser.text("#log pre")
 
     await asyncio.to_thread(look)
 
