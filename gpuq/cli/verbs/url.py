@@ -10,10 +10,12 @@ from pathlib import Path
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import THIS_MACHINE, host_and_port
-from gpuq.errors import BadInput, NotPermitted, Unreachable
-from gpuq.home import Home
+from gpuq.cli.logins import Logins
+from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
+from gpuq.home import SHARED_SOCKET, Home
 
 _SET = "Set GPUQ_TOKEN to the token of the gpuq that you named."
+_SHARED_PAGE = "its page, which is http://127.0.0.1:8780 unless this site has another"
 
 
 def run(words: list[str]) -> int:
@@ -48,7 +50,7 @@ def page_address(options: argparse.Namespace) -> str:
         except FileNotFoundError:
             note = None
         if note is None or not Path(f"/proc/{note['pid']}").exists():  # a killed endpoint leaves its note
-            raise Unreachable(f"No gpuq is running in {home.root}.")
+            raise _no_own_page(home)
         named = str(note["url"])
     file, token = home.token_file, os.environ.get("GPUQ_TOKEN")
     try:
@@ -58,3 +60,17 @@ def page_address(options: argparse.Namespace) -> str:
     except FileNotFoundError:
         raise Unreachable(f"{file} is not there.", fix=_SET) from None
     return f"{named.rstrip('/')}/?token={token}"
+
+
+def _no_own_page(home: Home) -> GpuqError:
+    """Who uses a gpuq elsewhere has no token in this home. One in the address would get into the log of a proxy."""
+    page = None
+    if not os.environ.get("GPUQ_HOME"):
+        shared = SHARED_SOCKET.exists() and not home.is_in_use
+        page = Logins.read(os.environ).address or (_SHARED_PAGE if shared else None)
+    if page is None:
+        return Unreachable(f"No gpuq is running in {home.root}.")
+    return NotPermitted(
+        "The page of the gpuq that your commands use asks for a token of yours.",
+        fix=f"Make one with `gpuq token create`, and type it at {page}.",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import stat
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuq.cli.logins import Logins
+from gpuq.cli.verbs.url import page_address
+from gpuq.errors import NotPermitted, Unreachable
 from tests.cli.conftest import Command
 
 TOKEN = "a-token-of-this-test"
@@ -51,6 +55,28 @@ def test_without_a_gpuq_there_is_no_address(gpuq: Command, running: Path) -> Non
     (running / "run" / "http.json").unlink()
     done = gpuq("open")
     assert (done.code, "gpuq up" in done.err) == (4, True)
+
+
+def test_a_user_of_a_gpuq_elsewhere_reads_how_to_enter_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands work, so that no gpuq runs in the user's own home is no help."""
+    options = argparse.Namespace(host=None)
+    for name in ("GPUQ_HOME", "GPUQ_HOST", "GPUQ_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr("gpuq.cli.verbs.url.SHARED_SOCKET", tmp_path / "api.sock")
+    with pytest.raises(Unreachable, match="No gpuq is running"):
+        page_address(options)
+    (tmp_path / "api.sock").touch()
+    with pytest.raises(NotPermitted, match="a token of yours") as refused:
+        page_address(options)
+    assert "`gpuq token create`, and type it at its page" in refused.value.fix
+    Logins("https://gpu.lab", {}).write(os.environ)
+    with pytest.raises(NotPermitted) as refused:
+        page_address(options)
+    assert refused.value.fix.endswith("type it at https://gpu.lab.")
 
 
 def test_without_a_browser_the_address_is_printed(gpuq: Command, running: Path) -> None:
