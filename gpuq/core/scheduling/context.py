@@ -49,17 +49,17 @@ class SchedulingContext:
         self.evicted: set[AttemptId] = set()
         self.paused: set[AttemptId] = set()
         self._device_index = cache.device_index
-        self._given: set[DeviceId] = set()
+        self._given: dict[DeviceId, Job] = {}
         self._refused: set[SchedulingClass] = set()
         self._judgements = 0
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
         self.trials = Trials(state, limits, now)
         self._booked = BookedDevices(cache, now)
-        self._reservations = Reservations(state, cache, limits, now, self._given, self._booked)
+        self._reservations = Reservations(state, cache, limits, now, self._given.keys(), self._booked)
         claims = QuotaClaims(state, cache, limits, now, self._reservations.by_job, self._devices_free_in_s)
         self.quotas = QuotaPass(state, now, claims)
-        self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given, self._admits)
+        self.candidates = Candidates(cache, limits, self._reservations, self._booked, self._given.keys(), self._admits)
         cache.tried = None  # the candidates have taken it; from now on, what this pass has tried if it is cut short
 
     # --- waiting jobs ------------------------------------------------------------------------------------------------
@@ -174,6 +174,10 @@ class SchedulingContext:
         """Whether the device was given to a job in this pass."""
         return device in self._given
 
+    def given_to(self, device: DeviceId) -> Job | None:
+        """The job that was given the device in this pass. It is not among the device's residents yet."""
+        return self._given.get(device)
+
     @property
     def gave_devices(self) -> bool:
         """Whether any device was given to a job in this pass."""
@@ -190,7 +194,7 @@ class SchedulingContext:
 
     def no_device_open(self, job: Job) -> Verdict:
         """The verdict for a job that no single device refused: none of those that it may have is open at all."""
-        index, taken = self._device_index, self.state.residents.keys() | self._given
+        index, taken = self._device_index, self.state.residents.keys() | self._given.keys()
         devices: Iterable[DeviceId] = index.snapshots
         count, unusable, busy = len(index.snapshots), index.unusable, len(taken)
         least = job.declared_memory or 0
@@ -330,7 +334,7 @@ class SchedulingContext:
         """The job got these devices."""
         given = tuple(devices)
         self._placed.add(job.id)
-        self._given.update(given)
+        self._given.update(dict.fromkeys(given, job))
         self._reservations.end_by_launch(job.id)
         self.quotas.give(job, len(given))
 

@@ -84,10 +84,9 @@ class _Easy(_Skip):
         context, sizes = self._context, Sizes(self._context)
 
         def free_at(snapshot: DeviceSnapshot) -> float:
-            # A job that got the device in this pass is not among its residents yet, so its end is unknown here.
-            if context.given(snapshot.device.id):
-                return inf
             ends = [sizes.ends_at(attempt) for attempt in snapshot.residents]
+            if newcomer := context.given_to(snapshot.device.id):
+                ends.append(sizes.ends_if_started(newcomer, snapshot))
             return max((inf if end is None else end for end in ends), default=context.now)
 
         hosts: dict[HostId, list[tuple[float, DeviceId]]] = {}

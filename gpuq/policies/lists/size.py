@@ -6,8 +6,10 @@ from functools import cached_property
 from itertools import repeat
 from statistics import median
 
+from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import Attempt, served_s
+from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import Job
 
 
@@ -50,15 +52,16 @@ class Sizes:
         An attempt that runs past it is expected to run as long again as it has run so far: the longer a job has lasted, the
         longer it will probably last.
         """
-        p90, began = attempt.forecast.duration_p90_s, attempt.began_at
-        if p90 is None:
+        job, began, now = self._context.state.jobs[attempt.id.job], attempt.began_at, self._context.now
+        left = _left_p90_s(attempt.forecast, job, len(attempt.devices))
+        if left is None:
             return None
-        slowdown = attempt.forecast.expected_slowdown or 1.0
-        job = self._context.state.jobs[attempt.id.job]
-        # A resumed job has done a part of its work in earlier attempts.
-        left = max(0.0, p90 - job.served_s / len(attempt.devices))
-        end = began + left * slowdown
-        return end if end > self._context.now else self._context.now + (self._context.now - began)
+        return began + left if began + left > now else now + (now - began)
+
+    def ends_if_started(self, job: Job, snapshot: DeviceSnapshot) -> float | None:
+        """The same of a job that was given this device in this pass."""
+        left = _left_p90_s(self._context.forecast(job, snapshot), job, job.device_count)
+        return None if left is None else self._context.now + left
 
     @cached_property
     def _median(self) -> float:
@@ -74,6 +77,13 @@ class Sizes:
         )
         known = [size for size in (*waiting, *running) if size is not None]
         return median(known) if known else 0.0
+
+
+def _left_p90_s(forecast: Forecast, job: Job, devices: int) -> float | None:
+    """Seconds that an attempt with this forecast takes; None without one. A resumed job has done a part of its work before."""
+    if forecast.duration_p90_s is None:
+        return None
+    return max(0.0, forecast.duration_p90_s - job.served_s / devices) * (forecast.expected_slowdown or 1.0)
 
 
 def _remaining(p50: float, p90: float, served: float) -> float:

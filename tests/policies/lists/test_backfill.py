@@ -52,6 +52,19 @@ def test_reservation_leaves_other_devices_open() -> None:
     assert 4 not in play.launched(), "there are no devices to spare"
 
 
+@pytest.mark.parametrize(("kind", "goes"), [("short", True), ("hour", False)])
+def test_what_starts_in_the_same_pass_ends_when_it_is_forecast_to(kind: str, goes: bool) -> None:
+    """One device is busy for two hours, another is given to a job of ten minutes in this pass: the gang could start then."""
+    play = Playbook(EXCLUSIVE, list_scheduler(ARRIVAL, NAMED["easy"]))
+    for name, seconds in (("short", 600), ("hour", 3600), ("long", 7200)):
+        play.forecast(name, a_forecast(duration_p50_s=seconds, duration_p90_s=seconds))
+    play.happen(a_report(*(a_device(f"gpu{n}") for n in range(3))), Submitted(a_job(1, kind="long"))).settle()
+    play.happen(a_start(1, at=play.now), Submitted(a_job(2, kind="short")), Submitted(a_job(3, device_count=2)))
+
+    play.happen(Submitted(a_job(4, kind=kind))).settle()
+    assert (4 in play.launched()) == goes
+
+
 UNFIT: dict[str, Event] = {
     "drained": HostDrained(HostId("other"), "ada", "maintenance"),
     "unwell": a_report(*OTHER, host="other", readings=dict.fromkeys(("o0", "o1"), a_reading(unwell="a fault"))),
