@@ -161,7 +161,7 @@ class _Pass:
     def next(self, proposals: Iterator[object]) -> Proposal | Eviction | None:
         """The next valid proposal, with the state's own job and devices; None after the last. Raises _Misbehaved.
 
-        Proposals for jobs that no longer wait are skipped: a planner may follow a plan that is older than this pass.
+        Proposals for jobs that no longer wait, or that got devices in this pass, are skipped: a planner may follow an older plan.
         """
         while (item := self.run(lambda: next(proposals, _EXHAUSTED))) is not _EXHAUSTED:
             checked = self._checked(item)
@@ -171,7 +171,7 @@ class _Pass:
         return None
 
     def _checked(self, item: object) -> Proposal | Eviction | None:
-        """The proposal with the state's own objects; None where its job does not wait. Raises _Misbehaved.
+        """The proposal with the state's own objects; None where its job waits no longer. Raises _Misbehaved.
 
         The policy may have built a Job or Device itself, with other memory or priority than the real one. Admission must decide
         by what the state says.
@@ -183,7 +183,7 @@ class _Pass:
         if isinstance(item, Eviction) and not isinstance(item.attempt, AttemptId):
             raise _Misbehaved(f"it proposed {_short(item.attempt)} for an attempt to stop")
         job, devices = self._context.state.jobs.get(item.job.id), self._context.state.devices
-        if job is None or job.state is not JobState.PENDING:
+        if job is None or job.state is not JobState.PENDING or self._context.placed(job):
             return None
         if isinstance(item, Eviction):
             return Eviction(item.attempt, job, item.devices)

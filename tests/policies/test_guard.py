@@ -115,6 +115,11 @@ def round_in_circles(context: SchedulingContext) -> Iterator[Proposal]:
         yield Proposal(context.waiting[0], (snapshot.device, snapshot.device))
 
 
+def the_same_start_for_ever(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+    while True:
+        yield from first_only(context)
+
+
 def for_ever(context: SchedulingContext) -> Iterator[Proposal]:
     while True:
         pass
@@ -146,6 +151,7 @@ FAULTS: list[tuple[Callable[[SchedulingContext], Any], str]] = [
     (a_list_of_devices, "no tuple of them"),
     (a_generator_exit, "it raised GeneratorExit"),
     (round_in_circles, "proposals in one pass that came to nothing"),
+    (the_same_start_for_ever, "proposals in one pass that came to nothing"),
     (for_ever, "longer than policy_time_limit_s = 0.05"),
     (for_ever_and_not_lazy, "longer than policy_time_limit_s = 0.05"),
     (for_ever_when_closed, "it proposed a int"),
