@@ -39,7 +39,7 @@ def open_scenario(  # noqa: PLR0913 - what people choose
     seed: int = 1,
     environ: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """The scenario of `source`: `history`, a file that ends in `.csv`, `slurm:FILE`, or the name of an added trace.
+    """The scenario of `source`: `history`, a file, `slurm:FILE`, or the name of an added trace.
 
     None means as it was in the record or the file; for added traces 64 devices, 90% load and 1,500 jobs. `world` None is what
     was measured here for `history`, and else `mps`, or `law` without measured data. Raises BadInput with a fix.
@@ -59,7 +59,7 @@ def open_scenario(  # noqa: PLR0913 - what people choose
     if source.startswith(SLURM):
         trace, gpus_used = sacct.read(Path(source.removeprefix(SLURM)), options.per_host)
         return build_scenario(trace, workload_set, replace(options, gpus=options.gpus or gpus_used))
-    if source.endswith(".csv"):
+    if source.endswith(".csv") or Path(source).is_file():
         return build_scenario(read(Path(source)), workload_set, options)
     open_trace = extensions.open_trace(source.partition(":")[0])
     if open_trace is None:

@@ -17,7 +17,17 @@ from numpy.random import Generator
 from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput
 from gpuq.sim.trace import JobArrival, Trace
-from gpuq.sim.traces.requests import ImportedTrace, TraceJob, about_kinds, consecutive, from_zero, narrow, owned, scaled
+from gpuq.sim.traces.requests import (
+    ImportedTrace,
+    TraceJob,
+    about_kinds,
+    consecutive,
+    from_zero,
+    load_of,
+    narrow,
+    owned,
+    scaled,
+)
 from gpuq.sim.world import World, machines
 from gpuq.sim.worlds.workload_set import WorkloadSet
 
@@ -80,7 +90,9 @@ def timed_trace(found: ImportedTrace, options: ScenarioOptions) -> tuple[Trace, 
     whole = owned(kept, _random(options.seed, 1))
     if options.load is None:
         timed = from_zero(whole)
-        notes.append(f"submission times as they are, over {timed[-1].submit_s / 86_400:.1f} days")
+        as_is = load_of(timed, options.devices)
+        asked = "" if as_is is None else f": {as_is:.0%} of {options.devices} devices"
+        notes.append(f"submission times as they are, over {timed[-1].submit_s / 86_400:.1f} days{asked}")
     else:
         timed, scaling = scaled(whole, options.devices, options.load)
         notes.append(scaling)

@@ -32,6 +32,13 @@ def test_csv_file_needs_no_public_data(tmp_path: Path, table: str) -> None:
         open_scenario(table, environ=nowhere)
 
 
+def test_file_of_any_name_is_a_table(tmp_path: Path, table: str) -> None:
+    for name in ("jobs.tsv", "JOBS.CSV", "philly"):
+        path = Path(table).rename(tmp_path / name)
+        assert len(open_scenario(str(path), gpus=4, world="law").trace.arrivals) == 2
+        table = str(path)
+
+
 @pytest.mark.usefixtures("nothing_added")
 def test_csv_file_needs_no_laboratory(table: str) -> None:
     assert open_scenario(table, gpus=4).world.name == "law"

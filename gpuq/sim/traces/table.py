@@ -6,6 +6,8 @@ with its line and what to write there.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,25 +19,38 @@ _MOST_PRIORITY = 1000
 _YEAR_S = 365.25 * 86_400
 # No job lasts as long, and no queue is empty for as long: a clock or a unit is wrong.
 _LONGEST_S = 10 * _YEAR_S
+# The year 5138: such a clock counts milliseconds.
+_LAST_S = 1e11
 # The owner of jobs that name none. Kinds and reports contain this name.
 DEFAULT_USER = "somebody"
 
 
 def read(path: Path) -> ImportedTrace:
-    """The jobs of the file. Jobs without a duration are left out, and a note counts them."""
-    found, lines, without_duration = [], [], 0
+    """The jobs of the file. Those without a duration and those without a GPU are left out, and notes count them."""
+    found, lines = [], []
+    columns: set[str] = set()
+    left_out: Counter[str] = Counter()
     for row in read_rows(path, ("submit_s", "duration_s"), described_in="docs/simulate.md"):
+        columns |= row.cells.keys()
         job = _trace_job(row)
-        if job is None:
-            without_duration += 1
+        if isinstance(job, str):
+            left_out[job] += 1
         else:
             found.append(job)
             lines.append((job.submit_s, row))
     _check_gaps(lines)
-    notes = [f"left out: {without_duration} jobs with no duration"] if without_duration else []
+    notes = [f"left out: {count} jobs {why}" for why, count in left_out.items()]
     if not any(job.preemptible for job in found):
         notes.append("no job is preemptible: the column preemptible names none")
-    return imported(path.name, found, notes)
+    return imported(path.name, found, [*notes, *_about_columns(columns)])
+
+
+def _about_columns(columns: set[str]) -> Iterator[str]:
+    """A name that is spelt otherwise here would else go unnoticed."""
+    if "num_gpus" not in columns:
+        yield "each job is played on one device: there is no column num_gpus"
+    if unread := sorted(columns.difference(COLUMNS, {""})):
+        yield f"columns that are not read: {', '.join(unread)}"
 
 
 def _check_gaps(lines: list[tuple[float, CsvRow]]) -> None:
@@ -52,10 +67,13 @@ def _years(seconds: float) -> str:
     return f"{seconds / _YEAR_S:.3g} years"
 
 
-def _trace_job(row: CsvRow) -> TraceJob | None:
+def _trace_job(row: CsvRow) -> TraceJob | str:
+    """The job of this line, or why it is left out."""
     submit, duration = row.moment("submit_s"), row.above_zero("duration_s")
     if submit is None:
         raise row.wrong("submit_s is blank", "Write seconds, on any clock, or a time such as 2026-11-21T14:30:00Z.")
+    if abs(submit) > _LAST_S:
+        raise row.wrong(f"submit_s is {submit:g}, {_years(submit)} of seconds", "Divide milliseconds by 1000.")
     if duration is not None and duration > _LONGEST_S:
         raise row.wrong(f"duration_s is {_years(duration)}", "Write seconds; blank is unknown, and leaves the job out.")
     deadline = row.moment("deadline_s")
@@ -63,20 +81,28 @@ def _trace_job(row: CsvRow) -> TraceJob | None:
         raise row.wrong(
             f"deadline_s is {deadline:g}, before submit_s {submit:g}", "Write it on the same clock, not as a time span."
         )
-    devices, share = _devices(row)
+    asked = _devices(row)
     user = row.text("user") or DEFAULT_USER
+    priority, preemptible = _priority(row), row.flag("preemptible") or False
     if duration is None:
-        return None
+        return "with no duration"
+    if asked is None:
+        return "with no GPU"
+    devices, share = asked
     return TraceJob(
         submit, duration, devices, user,
-        owner=user, kind=row.text("kind") or None, share_pct=share, deadline_s=deadline, priority=_priority(row),
-        preemptible=row.flag("preemptible") or False,
+        owner=user, kind=row.text("kind") or None, share_pct=share, deadline_s=deadline, priority=priority,
+        preemptible=preemptible,
     )  # fmt: skip
 
 
-def _devices(row: CsvRow) -> tuple[int, float | None]:
-    """(number of devices, percent of one device for a part of one, else None)."""
-    count = row.above_zero("num_gpus") or 1.0
+def _devices(row: CsvRow) -> tuple[int, float | None] | None:
+    """(number of devices, percent of one device for a part of one, else None); None for a job on no device."""
+    count = row.number("num_gpus")
+    if count == 0:
+        return None
+    if count is None:
+        return 1, None
     if count < 1:
         return 1, 100 * count
     if count != int(count):

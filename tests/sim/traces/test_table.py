@@ -53,7 +53,7 @@ def test_jobs_are_preemptible_only_where_the_table_says_so(table: Path) -> None:
     table.write_text("submit_s,duration_s\n0,60\n")
     found = read(table)
     assert not found.jobs[0].preemptible
-    assert "no job is preemptible" in found.notes[-1]
+    assert "no job is preemptible" in found.notes[0]
 
 
 def test_jobs_without_a_duration_are_left_out_and_counted(table: Path) -> None:
@@ -61,6 +61,23 @@ def test_jobs_without_a_duration_are_left_out_and_counted(table: Path) -> None:
     found = read(table)
     assert len(found.jobs) == 1
     assert "left out: 2 jobs with no duration" in found.notes
+
+
+def test_jobs_that_asked_for_no_gpu_are_left_out_and_counted(table: Path) -> None:
+    """Clusters' traces have many: jobs of the CPU alone."""
+    table.write_text("submit_s,duration_s,num_gpus\n0,60,0\n1,60,1\n2,60,0.0\n3,60,\n")
+    found = read(table)
+    assert [job.submit_s for job in found.jobs] == [1, 3]
+    assert "left out: 2 jobs with no GPU" in found.notes
+
+
+def test_notes_name_the_columns_that_are_not_read(table: Path) -> None:
+    """`gpus` in place of `num_gpus` would else make each gang a job on one device."""
+    table.write_text("job_id,submit_s,duration_s,gpus\n7,0,60,8\n")
+    assert read(table).notes[-2:] == (
+        "each job is played on one device: there is no column num_gpus",
+        "columns that are not read: gpus, job_id",
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +93,8 @@ def test_jobs_without_a_duration_are_left_out_and_counted(table: Path) -> None:
         ("submit_s,duration_s,priority\n0,5,0.5\n", 2, "priority is 0.5"),
         ("submit_s,duration_s,preemptible\n0,5,perhaps\n", 2, "preemptible is `perhaps`"),
         ("submit_s,duration_s\n0,5\n2026-11-28,5\n", 3, "submit_s is 56.9 years after line 2"),
-        ("submit_s,duration_s\n1e15,5\n0,5\n", 2, "years after line 3"),
+        ("submit_s,duration_s\n9e10,5\n0,5\n", 2, "years after line 3"),
+        ("submit_s,duration_s\n1790000000000,60000\n", 2, "submit_s is 1.79e+12, 5.67e+04 years of seconds"),
         ("submit_s,duration_s\n0,1e300\n", 2, "duration_s is 3.17e+292 years"),
     ],
 )
