@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.settings import GROUPS, load, setting_fields
 from gpuq.sim.bound import can_be_computed
-from gpuq.sim.compare import ComparedRun, Comparison, check, compare
+from gpuq.sim.compare import ComparedRun, Comparison, check, compare, hide_faults
 from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET
 from gpuq.sim.report.page import page
@@ -42,6 +42,7 @@ _UNTRAINED = f"forecasts: gpuq's own history of each kind, without the nightly t
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate, and return the process's exit code."""
     options = _parser().parse_args(arguments)
+    hide_faults()
     try:
         comparison = _comparison(options)
         check(comparison)
@@ -76,6 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def report_of(comparison: Comparison, runs: Sequence[ComparedRun]) -> SimulationReport:
     """The report of these runs, which are in the order of `comparison.tasks`."""
     summaries = summarise(one.figures for one in runs)
+    # Those of all runs come first. The others are of one seed or of one policy.
+    by_run = [one.notes for one in runs]
+    notes = dict.fromkeys(note for one in by_run for note in one)
+    of_all = [note for note in notes if all(note in one for one in by_run)]
     return SimulationReport(
         title=f"{runs[0].figures.trace}; world: {runs[0].figures.world}",
         main=comparison.main,
@@ -84,7 +89,9 @@ def report_of(comparison: Comparison, runs: Sequence[ComparedRun]) -> Simulation
         budget=comparison.budget,
         summaries=tuple(summaries),
         plot_data=tuple(one.plot_data for one in runs if one.figures.seeds == comparison.seeds[:1]),
-        notes=(*_notes(comparison), *dict.fromkeys(note for one in runs for note in one.notes)),
+        faults=tuple(dict.fromkeys(one.fault for one in runs if one.fault is not None)),
+        notes=(*_notes(comparison), *of_all),
+        notes_of_runs=tuple(note for note in notes if note not in of_all),
     )
 
 

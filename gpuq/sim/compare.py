@@ -6,6 +6,7 @@ the order of candidates and seeds, whichever run ends first, and are the same on
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -83,11 +84,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """What the report needs of one run."""
+    """What the report needs of one run. `fault` is as in `SimulationRun`."""
 
     figures: RunFigures
     plot_data: PlotData
     notes: tuple[str, ...]
+    fault: str | None = None
 
 
 def compare(
@@ -125,10 +127,17 @@ def play(comparison: Comparison, name: str, seed: int, progress: Callable[[float
             from gpuq.sim.learned import Learned
 
             forecaster = Learned(scenario.world, settings.learning, settings.admission, seed=seed)
-    run = simulate(scenario.trace, scenario.world, forecaster, candidate, seed=seed, progress=progress)
+    parts = scenario.trace, scenario.world, forecaster, candidate
+    run = simulate(*parts, seed=seed, progress=progress)
     found = figures(run, budget=comparison.budget, prices=settings.scheduling)
     bound = _saving_bound(comparison.scenario(seed), settings.admission)
-    return ComparedRun(replace(found, possible_saving=bound), plot_data(run), tuple(run.notes))
+    return ComparedRun(replace(found, possible_saving=bound), plot_data(run), tuple(run.notes), run.fault)
+
+
+def hide_faults() -> None:
+    """Log no fault of a policy in this process: the report names it, and the log's advice is for a dispatcher."""
+    if not os.environ.get("GPUQ_DEBUG"):
+        logging.getLogger("gpuq.policies.guard").addHandler(logging.NullHandler())
 
 
 # The candidates of one seed share a scenario and its bound, so both are computed once for each seed in a process.
@@ -181,6 +190,7 @@ def _side_by_side(
 def _begin(shares: Any) -> None:
     global _shares  # noqa: PLW0603 - the only way to pass shared memory to a pool's processes
     _shares = shares
+    hide_faults()
     # On Ctrl-C the parent reports; this process ends silently.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -15,7 +15,7 @@ from math import inf
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Policy
-from gpuq.errors import BadInput
+from gpuq.errors import BadInput, GpuqError
 from gpuq.policies import registry
 from gpuq.policies.lists import backfill, order
 from gpuq.policies.lists.list_scheduler import list_scheduler
@@ -90,4 +90,13 @@ def _others() -> Mapping[str, extensions.MakeCandidate]:
 
 
 def _policy(settings: Settings, **changes: str) -> Policy:
-    return registry.make(replace(settings.scheduling, **changes))  # type: ignore[arg-type]
+    scheduling = replace(settings.scheduling, **changes)  # type: ignore[arg-type]
+    try:
+        return registry.make(scheduling)
+    except GpuqError:
+        raise
+    except Exception as error:
+        raise BadInput(
+            f"the policy `{scheduling.policy}` cannot be made: {type(error).__name__}: {error}.",
+            fix="Correct its `make`, or choose another: `gpuq policy list`.",
+        ) from error

@@ -140,7 +140,7 @@ class SimulationRun:
 
     `pass_seconds`: real seconds of forecasting and deciding, one value per pass. `max_slowdown`: the budget of jobs that name
     none. `energy_kwh`: what all devices drew up to `ended_at`, and `idle_energy_kwh` the part drawn without a job; None where
-    the world lacks a power that was needed. `replacements`: passes in which the default policy stood in for one that failed.
+    the world lacks a power that was needed. `fault`: that, and why, the default policy stood in for this one.
     `left_out` is as in `Trace`. `notes` are sentences for people.
     """
 
@@ -158,7 +158,7 @@ class SimulationRun:
     admissions: AdmissionCounts = field(default_factory=AdmissionCounts)
     energy_kwh: float | None = None
     idle_energy_kwh: float | None = None
-    replacements: int = 0
+    fault: str | None = None
     ended_at: float = 0.0
     left_out: float = 0.0
     notes: list[str] = field(default_factory=list)

@@ -29,9 +29,10 @@ from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, Started, Submitted
 from gpuq.core.state.job import Job, JobId, JobState, KindId
 from gpuq.core.state.state import State
+from gpuq.format import two_places
+from gpuq.policies import registry
 from gpuq.policies.guard import Guarded
 from gpuq.policies.lists.packed import packed
-from gpuq.policies.time_limit import no_time_limit
 from gpuq.sim.audit import Audit
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.cluster import RunningAttempt, SimulatedCluster
@@ -55,6 +56,8 @@ _PAUSE_TAKES_S = 0.5
 _MEASURED_S = 30.0
 # How old what hosts have reported of accounts may be.
 _REPORT_S = 60.0
+# A policy that takes longer in one pass does not return.
+_ENDLESS_S = 60.0
 
 Watcher = Callable[[Event | Action, float, State], None]
 Progress = Callable[[float], None]
@@ -149,9 +152,10 @@ class Simulation:
                 job.state = self.state.jobs[job.arrival.job].state
         if self._left:
             run.ended_at = max(run.ended_at, self._progress_at)
-            run.notes.append(f"{len(self._left)} jobs never ended: nothing could start them")
+            run.notes.append(f"{run.policy}: {len(self._left)} jobs never ended, since nothing could start them")
         if (fault := self._policy.fault) is not None:
-            run.notes.append(f"the policy was replaced by the default from {fault.at} s on: {fault.reason}")
+            after = two_places(fault.at or 0.0)
+            run.fault = f"{run.policy} was replaced by {registry.DEFAULT} after {after}: {fault.reason}"
         run.energy_kwh, run.idle_energy_kwh = self._cluster.energy.total_kwh(run.ended_at)
         run.admissions = self._audit.counts
         return run
@@ -339,7 +343,6 @@ class Simulation:
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self._changed |= self._cache.tried is not None  # it was cut short
-        self.run.replacements += self._policy.fault is not None
         # Refusals are judged first: launches of the same pass change what runs on the devices.
         for action in actions:
             if isinstance(action, SetPendingReason):
@@ -430,10 +433,11 @@ class Simulation:
 
 
 def _guarded(candidate: Candidate) -> Guarded:
-    """The policy with the daemon's guard, but without its time limit: a run must not depend on the machine's speed."""
+    """The policy with the daemon's guard. Its time limit is one that only an endless loop exceeds: a run must not depend on the
+    machine's speed."""
     if isinstance(candidate.policy, Guarded):
         return candidate.policy
-    return Guarded(candidate.name, candidate.policy, packed, inf, no_time_limit)
+    return Guarded(candidate.name, candidate.policy, packed, _ENDLESS_S)
 
 
 def simulate(  # noqa: PLR0913 - the parts of a simulation

@@ -159,14 +159,26 @@ def test_a_policy_that_waits_for_a_moment_of_its_own_gets_a_pass_then() -> None:
     assert ends(simulate(arrivals("light"), world(), Cold(), Candidate("late", after_an_hour))) == [3700]
 
 
-def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
+def test_a_policy_that_fails_is_replaced_and_the_run_says_so() -> None:
     def fails(context: SchedulingContext) -> Iterator[Proposal]:
         raise ZeroDivisionError("on purpose")
 
     run = simulate(arrivals("light", "light"), world(), Cold(), Candidate("failing", fails))
     assert ends(run) == [100, 200]
-    assert run.replacements > 0
-    assert "ZeroDivisionError: on purpose" in run.notes[-1]
+    assert run.fault == "failing was replaced by packed after 0s: it failed: ZeroDivisionError: on purpose"
+
+
+def test_a_policy_that_never_returns_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuq.sim.run._ENDLESS_S", 0.05)
+
+    def hangs(context: SchedulingContext) -> Iterator[Proposal]:
+        while True:
+            pass
+        yield
+
+    run = simulate(arrivals("light"), world(), Cold(), Candidate("hanging", hangs))
+    assert ends(run) == [100]
+    assert "one pass took it longer" in (run.fault or "")
 
 
 def test_progress_is_reported_as_jobs_end() -> None:

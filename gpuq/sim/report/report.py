@@ -15,7 +15,8 @@ from gpuq.sim.report.summary import Summary, ratio
 @dataclass(frozen=True)
 class SimulationReport:
     """One comparison. `main` is the candidate that it is about, `baseline` what the others are compared with; `chain` leads
-    from the one to the other: names, and what each adds to the one before it. `plot_data` are of the first seed.
+    from the one to the other: names, and what each adds to the one before it. `plot_data` are of the first seed. `notes` hold
+    for all runs, `notes_of_runs` for some; `faults` say which candidates were replaced by the default policy.
     """
 
     title: str
@@ -25,7 +26,9 @@ class SimulationReport:
     summaries: tuple[Summary, ...]
     plot_data: tuple[PlotData, ...]
     chain: tuple[tuple[str, str], ...] = ()
+    faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    notes_of_runs: tuple[str, ...] = ()
 
     def summary(self, policy: str) -> Summary:
         """The summary of one candidate."""
@@ -34,7 +37,8 @@ class SimulationReport:
     @property
     def headline(self) -> list[str]:
         """The result in sentences."""
-        return headline(self.summary(self.main).median, self.summary(self.baseline).median, self.budget)
+        found = headline(self.summary(self.main).median, self.summary(self.baseline).median, self.budget)
+        return [*(f"{fault}." for fault in self.faults), *found]
 
     @property
     def steps(self) -> list[ChainStep]:
@@ -83,5 +87,5 @@ def to_json(report: SimulationReport) -> dict[str, Any]:
             for step in report.steps
         ],
         "figures": {one.name: {"unit": one.metadata["unit"], "says": one.metadata["says"]} for one in MEASURED},
-        "notes": list(report.notes),
+        "notes": [*report.notes, *report.notes_of_runs],
     }

@@ -12,8 +12,6 @@ from gpuq.format import ratio as written
 from gpuq.sim.report.report import SimulationReport
 from gpuq.sim.report.summary import ratio
 
-# With several seeds there are several times as many notes: then only the page has them.
-_MOST_NOTES = 12
 _HEAD = ("policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass")
 # The width of the table with wider gaps and the time of a pass, for the usual policies' names.
 _ROOMY = 92
@@ -29,10 +27,12 @@ def show(report: SimulationReport, console: Console) -> None:
     for step in report.steps:
         change = f"completion x{written(step.completion)}, waiting x{written(step.wait)}"
         console.print(Text(f"  {step.adds}: {change} ({step.policy} against {step.before})"))
-    if len(report.notes) <= _MOST_NOTES:
-        console.print(Text("\nWhat this rests on:"))
-        for note in report.notes:
-            console.print(Text(f"· {note}", style="dim"))
+    console.print(Text("\nWhat this rests on:"))
+    of_runs = report.notes_of_runs
+    if len(report.summaries[0].runs) > 1 and of_runs:
+        of_runs = ("what differs between the seeds is on the page",)
+    for note in (*report.notes, *of_runs):
+        console.print(Text(f"· {note}", style="dim"))
 
 
 def _table(report: SimulationReport, *, roomy: bool) -> Table:

@@ -55,6 +55,22 @@ def test_the_table_fits_the_terminal_and_folds_no_name(width: int, has_pass_time
     assert any(line.endswith("pass") for line in lines) == has_pass_time
 
 
+@pytest.mark.parametrize(("seeds", "seed_is_shown"), [(1, True), (2, False)])
+def test_every_note_of_one_seed_is_shown_and_of_several_those_that_they_share(seeds: int, seed_is_shown: bool) -> None:
+    """A table that leaves out half of its jobs has more than a dozen notes, and each of them matters."""
+    runs = [alone(policy="packed", seed=number) for number in range(1, seeds + 1)]
+    notes = tuple(f"left out: {number} jobs" for number in range(20))
+    out = rendered(a_report(*runs, baseline="packed", notes=notes, notes_of_runs=("seed 1",)))
+    assert all(note in out for note in notes)
+    assert ("seed 1" in out) == seed_is_shown
+    assert ("on the page" in out) != seed_is_shown
+
+
+def test_a_policy_that_was_replaced_is_named_first() -> None:
+    report = a_report(faults=("mine was replaced by packed after 20m: it failed: KeyError: 'gpu'",))
+    assert report.headline[0] == "mine was replaced by packed after 20m: it failed: KeyError: 'gpu'."
+
+
 # --- sentences -----------------------------------------------------------------------------------------------------
 
 
