@@ -128,7 +128,8 @@ def play(comparison: Comparison, name: str, seed: int, progress: Callable[[float
 
             forecaster = Learned(scenario.world, settings.learning, settings.admission, seed=seed)
     parts = scenario.trace, scenario.world, forecaster, candidate
-    run = simulate(*parts, seed=seed, progress=progress)
+    level_after_s = settings.learning.level_after_s or None
+    run = simulate(*parts, seed=seed, progress=progress, level_after_s=level_after_s)
     found = figures(run, budget=comparison.budget, prices=settings.scheduling)
     bound = _saving_bound(comparison.scenario(seed), settings.admission)
     return ComparedRun(replace(found, possible_saving=bound), plot_data(run), tuple(run.notes), run.fault)

@@ -198,10 +198,13 @@ class Simulation:
             return
         if self._cluster.grow(resident):
             self._report(resident)
-            if self._level_after_s is not None:
-                self._at(self.now + self._level_after_s, partial(self._levelled, resident), awaited=False)
+            self._level_later(resident)
         else:
             self._exit(resident, Ending.OUT_OF_MEMORY, 1)
+
+    def _level_later(self, resident: RunningAttempt) -> None:
+        if self._level_after_s is not None:
+            self._at(self.now + self._level_after_s, partial(self._levelled, resident), awaited=False)
 
     def _levelled(self, resident: RunningAttempt) -> None:
         """The attempt has shown what it needs, though it goes on."""
@@ -389,6 +392,8 @@ class Simulation:
             self._exit(resident, Ending.OUT_OF_MEMORY, 1)
         elif (after := self._cluster.starting_s(resident)) is not None:
             self._at(self.now + after, partial(self._grow, resident))
+        else:
+            self._level_later(resident)
 
     @property
     def _keeps_accounts(self) -> bool:
@@ -449,6 +454,8 @@ def simulate(  # noqa: PLR0913 - the parts of a simulation
     seed: int = 0,
     losses: Sequence[HostLoss] = (),
     progress: Progress | None = None,
+    level_after_s: float | None = None,
 ) -> SimulationRun:
     """One whole simulation. `progress` as in `Simulation.play`."""
-    return Simulation(trace, world, forecaster, candidate, seed=seed, losses=losses).play(progress)
+    parts = trace, world, forecaster, candidate
+    return Simulation(*parts, seed=seed, losses=losses, level_after_s=level_after_s).play(progress)

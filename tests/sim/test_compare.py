@@ -63,6 +63,18 @@ def test_without_sharing_nothing_is_saved_and_no_job_is_slowed(comparison: Compa
         assert one.figures.gpu_hours_saved == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize(("level_after_s", "waits_s"), [("600", 600), ("0", 36_000)])
+def test_a_job_that_runs_is_evidence_for_the_next_of_its_kind_as_in_the_daemon(
+    tmp_path: Path, level_after_s: str, waits_s: float
+) -> None:
+    """Else every first job of a kind would have its device alone for hours that it shares in the real queue."""
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("submit_s,duration_s,num_gpus,kind\n0,36000,0.2,small\n0,36000,0.2,small\n")
+    settings = load({"GPUQ_HOME": str(tmp_path), "GPUQ_LEARNING_LEVEL_AFTER_S": level_after_s})
+    (one,) = compare(Comparison(("packed",), settings, str(trace), world="law", gpus=1), processes=1)
+    assert one.figures.wait_mean_s == pytest.approx(waits_s / 2)
+
+
 def test_unknown_candidate_is_refused_before_playing(comparison: Comparison) -> None:
     with pytest.raises(BadInput, match="no policy or rival `missing`"):
         check(replace(comparison, candidates=("packed", "missing")))
