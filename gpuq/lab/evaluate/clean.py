@@ -132,6 +132,20 @@ def combined_pairs(pairs: Iterable[JoinedPair]) -> list[JoinedPair]:
     ]
 
 
+def wrong_unit(pairs: Iterable[JoinedPair]) -> str | None:
+    """What the slowdowns look like, where that is no time together / time alone."""
+    known = [row.slowdown for pair in pairs for row in pair.directed()]
+    middle = median(known) if known else 1.0
+    if middle < _SPEEDS_BELOW:
+        return f"the median slowdown is {middle:.2f}: these look like speeds (together / alone); a slowdown is 1 / that"
+    if middle >= _PERCENT_FROM:
+        return (
+            f"the median slowdown is {middle:.0f}: these look like percent; a slowdown is time together / time alone, "
+            "1.04 for 104%"
+        )
+    return None
+
+
 def _one_spelling(names: Sequence[str]) -> Callable[[str], str]:
     """Maps names that differ in case, blanks or joints (`V100`, `v100 `, `V-100`) to their most frequent spelling."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
@@ -202,16 +216,8 @@ def _note_pairs(placed: Sequence[JoinedPair], empty: int, missing: Sequence[str]
         notes.append(
             f"{_count(repeats, 'row')} repeating a pair or giving its other direction: combined, by the median"
         )
-    known = [row.slowdown for pair in whole for row in pair.directed()]
-    if known and median(known) < _SPEEDS_BELOW:
-        notes.append(
-            f"the median slowdown is {median(known):.2f}: these look like speeds (together / alone); a slowdown is 1 / that"
-        )
-    if known and median(known) >= _PERCENT_FROM:
-        notes.append(
-            f"the median slowdown is {median(known):.0f}: these look like percent; a slowdown is time together / time alone, "
-            "1.04 for 104%"
-        )
+    if (wrong := wrong_unit(whole)) is not None:
+        notes.append(wrong)
 
 
 def _place(single: SingleMeasurement) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from gpuq.errors import BadInput
-from gpuq.lab.evaluate.clean import JoinedPair, clean, combined, combined_pairs
+from gpuq.lab.evaluate.clean import JoinedPair, clean, combined, combined_pairs, wrong_unit
 from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.sim.world import Workload
 from gpuq.sim.worlds.workload_set import OUT_OF_MEMORY, WorkloadSet
@@ -29,6 +29,8 @@ def measured_workloads(
     table = clean(singles, pairs)
     measured = combined_pairs(table.pairs)
     device_type, sharing = _one_group(name, measured)
+    if (wrong := wrong_unit(measured)) is not None:
+        raise BadInput(f"{name}: {wrong}.", fix="Write time together / time alone; 1.0 is no slowdown.")
     slowdowns, jobs = _directed(measured, never_fit)
     closed = _closed(slowdowns)
     if not closed:
@@ -71,7 +73,8 @@ def _directed(
         # A job beside itself has two readings of one thing.
         for row in pair.directed():
             found.setdefault((row.job.job, row.beside.job), []).append(row.slowdown)
-    slowdowns = {key: sum(values) / len(values) for key, values in found.items()}
+    # A partner makes no job faster: less than 1 is noise, and counted it would save device time that no GPU has.
+    slowdowns = {key: max(1.0, sum(values) / len(values)) for key, values in found.items()}
     for a, b in never_fit:
         slowdowns[a, b] = slowdowns[b, a] = OUT_OF_MEMORY
     return slowdowns, tuple(sorted(jobs))

@@ -53,6 +53,19 @@ def test_set_without_a_pair_in_both_directions_is_refused() -> None:
         measured_workloads("t", SINGLES, [pair("a", "b", 1.2, None)])
 
 
+@pytest.mark.parametrize(("value", "unit"), [(0.8, "speeds"), (120.0, "percent")])
+def test_table_of_another_unit_is_refused(value: float, unit: str) -> None:
+    """Speeds taken for slowdowns would save the more device time the worse the pairs are."""
+    pairs = [pair(a, b, value, value) for a, b in (("a", "a"), ("a", "b"), ("b", "b"))]
+    with pytest.raises(BadInput, match=f"these look like {unit}"):
+        measured_workloads("t", SINGLES, pairs)
+
+
+def test_a_partner_makes_no_job_faster() -> None:
+    workload_set = measured_workloads("t", SINGLES, [pair("a", "a"), pair("b", "b"), pair("a", "b", 0.97, 1.4)])
+    assert (workload_set.pairs["a", "b"], workload_set.pairs["b", "a"]) == (1.0, 1.4)
+
+
 def test_two_types_of_device_are_refused() -> None:
     with pytest.raises(BadInput, match="these pairs have 2") as wrong:
         measured_workloads("t", SINGLES, [*ALL, PairMeasurement("P100", "mps", "a", "a", 1.5, 1.5)])
