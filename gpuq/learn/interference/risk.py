@@ -355,24 +355,27 @@ class Adaptation:
         self._states: dict[tuple[str | None, ...], tuple[float, float]] = {}
         # Place -> the owners of what shared there.
         self._owners: dict[str, set[str | None]] = {}
-        # (place, pair, whether it was shown beyond the error of its measurement) of the pairs that exceeded a budget.
-        self._wrong: set[tuple[str, frozenset[str], bool]] = set()
+        # (key of a state, pair, whether it was shown beyond the error of its measurement) of the pairs that exceeded a budget.
+        self._wrong: set[tuple[tuple[str | None, ...], frozenset[str], bool]] = set()
 
     def add(self, place: str, version: str | None, meeting: Meeting) -> None:
         """One direction of a pair. At most a share of its risk should exceed, in either direction or both: that counts once."""
         pair, exceeded, _, first, shown, owner = meeting
-        found = {(place, pair, by_more) for by_more in (False, True) if exceeded and first and (shown or not by_more)}
-        new = found - self._wrong
-        self._wrong |= new
-        wrong, shown_wrong = ((place, pair, by_more) in new for by_more in (False, True))
         owners = self._owners.setdefault(place, set())
         owners.add(owner)
         for of_version in ((version,), ()):
             used = self._states.get((place, owner, *of_version), (0.0, 0.0))[1]
             beyond_share = owner is not None and len(owners) > 1 and used > _OWNER_EXCESS
             for whose in {None, owner}:
-                if whose is not None or not (wrong and beyond_share):
-                    self._count((place, whose, *of_version), wrong, shown_wrong, meeting)
+                key = place, whose, *of_version
+                found = {
+                    (key, pair, by_more) for by_more in (False, True) if exceeded and first and (shown or not by_more)
+                }
+                new = found - self._wrong
+                # Not yet counted for all, so that it is if the pair is beyond the budget of the other one's owner too.
+                if not (whose is None and new and beyond_share):
+                    self._wrong |= new
+                    self._count(key, (key, pair, False) in new, (key, pair, True) in new, meeting)
 
     def _count(self, key: tuple[str | None, ...], wrong: bool, shown_wrong: bool, meeting: Meeting) -> None:
         log, excess = self._states.get(key, (0.0, 0.0))

@@ -343,6 +343,16 @@ def test_a_new_model_that_was_not_calibrated_goes_on_where_the_last_one_was():
     assert adapted.factor("here", "2", calibrated=False) == adapted.factor("here", "1", calibrated=True)
 
 
+def test_a_pair_that_slows_two_owners_counts_for_all_whichever_of_them_ends_first() -> None:
+    """Eve's jobs end first, and her share of what stops all is used up. The others were slowed all the same."""
+    adapted = Adaptation()
+    for number, other in enumerate(("bob", "dan", "fay", "gil") * 3):
+        pair = frozenset((f"eve {number}", f"{other} {number}"))
+        for owner in ("eve", other):
+            adapted.add("here", "1", Meeting(pair, True, 0.1, owner=owner))
+    assert 0.01 * adapted.factor("here", "1", calibrated=True, owners=["ann"]) > 0.1
+
+
 def test_one_owners_pairs_do_not_stop_the_sharing_of_all_others():
     adapted = Adaptation()
     adapted.add("here", "1", Meeting(frozenset(("ann's", "b")), False, 0.1, owner="ann"))
