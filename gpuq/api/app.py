@@ -16,9 +16,10 @@ from gpuq.api.connections import KNOWN, end_with_tokens, refuse_encoded
 from gpuq.api.context import CONTEXT, ApiContext
 from gpuq.api.contract.limits import counted
 from gpuq.api.contract.problem import expect, problems
-from gpuq.api.contract.routes import ROUTES, methods
+from gpuq.api.contract.route import methods
 from gpuq.api.identity import Role, identify, restricted, token_is_valid
 from gpuq.api.page.problem import problem_pages
+from gpuq.api.routes import ROUTES
 
 # `/jobs/cancel` names a request about many jobs and not a job with that id, so GET there is a wrong method.
 _ID = "{id:(?!(?:cancel|edit|hold|release)$)[^{}/]+}"

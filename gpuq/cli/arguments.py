@@ -1,7 +1,4 @@
-"""What all verbs share of argparse: the common options, errors with their fix, options that end at the script.
-
-An option of gpuq that is typed after the script belongs to the script. `warn_misplaced` warns where that is probably a mistake.
-"""
+"""What all verbs share of argparse: the common options, errors with their fix, options that end at the script."""
 
 from __future__ import annotations
 
@@ -9,24 +6,15 @@ import argparse
 import copy
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from gpuq.cli import console
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import ast
     from typing import Any, NoReturn
 
-    from gpuq.cli.client import Record
-
-# What scripts call their parsed options; `time.time` and `self.name` are none.
-_PARSED = frozenset({"args", "arg", "opt", "opts", "options", "cfg", "conf", "config", "flags", "hparams", "params"})
-
-
-ONE_ID = "Give one id; `gpuq queue 42 43` lists several."
 _HELP_COLUMN = 28
 _PAGE_LINES = 60
 
@@ -150,7 +138,9 @@ class Parser(argparse.ArgumentParser):
         name = unknown[0].partition("=")[0]
         if name and not name.startswith("-") and any(action.dest == "id" for action in self._actions):
             named = 1 + sum(not word.startswith("-") for word in unknown)
-            raise BadInput(f"{named} jobs are named, and this takes one.", fix=ONE_ID)
+            from gpuq.cli.quantities import several_ids
+
+            raise several_ids(named)
         meant = self._meant(unknown)
         if self._command and name.startswith("-"):
             raise BadInput(
@@ -249,58 +239,3 @@ def add_json_lines(parser: Parser, what: str) -> None:
 def add_id(parser: Parser) -> None:
     """One job, as `gpuq.cli.job_ids` reads it."""
     parser.add_argument("id", metavar="ID", help=f"a job: its id, {_IN_WORDS}")
-
-
-# --- options of ours behind the script ------------------------------------------------------------------------------
-
-
-def warn_misplaced(options: Iterable[str], body: Record) -> None:
-    """Warn about gpuq's `options` that were typed after a script which does not define them: the script gets them there.
-
-    Python scripts only: a shell script may pass its arguments on to anything.
-    """
-    found = misplaced(options, body)
-    if found:
-        script = Path(body["script"]).name
-        names = " and ".join(f"`{option}`" for option in found)
-        go, them = ("goes", "it") if len(found) == 1 else ("go", "them")
-        console.warn(f"{names} after {script} {go} to the script, which does not seem to define {them}")
-        console.note(f"  If gpuq is meant, put {them} before {script}.")
-
-
-def misplaced(options: Iterable[str], body: Record) -> list[str]:
-    """Those of `options` among the script's arguments that neither the script nor a module beside it mentions, as typed."""
-    known, command, script = set(options), list(body["command"]), Path(body.get("script") or "").name
-    place = next((i for i, word in enumerate(command) if script and Path(word).name == script), len(command))
-    typed = dict.fromkeys(option for word in command[place + 1 :] if (option := word.partition("=")[0]) in known)
-    if not typed:
-        return []
-    from gpuq.script.source import contents, sources
-
-    scripts = [Path(body["script"])]
-    read = sources(contents(scripts, Path(body["cwd"])), scripts)
-    found = [one.tree for one in read if one.tree is not None]
-    return [option for option in typed if found and not any(_mentions(tree, option) for tree in found)]
-
-
-def _mentions(tree: ast.Module, option: str) -> bool:
-    """Whether the source defines or reads the option: as a text `--gpu-mem` or `gpu_mem`, a parameter, a field, a setting of the
-    module, or `args.gpu_mem`. Libraries make options of all of them."""
-    import ast
-
-    name = option.removeprefix("--").replace("-", "_")
-    spelt = re.compile(rf"(?<![\w-])--{name.replace('_', '[-_]')}(?![\w-])")
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text)) if text == name or spelt.search(text):
-                return True
-            case ast.arg(arg=parameter) if parameter == name:
-                return True
-            case ast.Attribute(attr=read, value=ast.Name(id=holder)) if read == name and holder.lower() in _PARSED:
-                return True
-            case ast.Module(body=body) | ast.ClassDef(body=body):
-                targets = [target for line in body if isinstance(line, ast.Assign) for target in line.targets]
-                targets += [line.target for line in body if isinstance(line, ast.AnnAssign)]
-                if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                    return True
-    return False

@@ -15,7 +15,7 @@ from gpuq import notify_file
 from gpuq.cli.job_fields import label
 from gpuq.cli.quantities import parse_begin, parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
-from gpuq.messages.submit_options import option_words
+from gpuq.messages.submit_options import option_words, size_of, time_of
 
 DEFAULT = "default"
 """The value that takes a field back to what a submission without it has."""
@@ -52,20 +52,6 @@ def _share(text: str) -> str:
     return text
 
 
-def _size(count: int) -> str:
-    for unit, letter in ((2**30, "G"), (2**20, "M"), (2**10, "K")):
-        if count % unit == 0:
-            return f"{count // unit}{letter}"
-    return f"{count}B"
-
-
-def _duration(seconds: float) -> str:
-    if seconds != int(seconds):
-        return f"{seconds}s"
-    parts = ((seconds // 3600, "h"), (seconds % 3600 // 60, "m"), (seconds % 60, "s"))
-    return "".join(f"{number:.0f}{unit}" for number, unit in parts if number)
-
-
 def _moment(unix: float) -> str:
     from datetime import datetime
 
@@ -90,10 +76,8 @@ FIELDS = (
     Field("priority", "priority", _priority, str, "5", "-1000 to 1000, higher goes first"),
     Field("share", "share", _share, str, "auto", "auto or never: may it share a device?"),
     Field("max-slowdown", "max_slowdown", parse_slowdown, str, "15%", "budget: 15%% or 1.15"),
-    Field("gpu-mem", "gpu_memory", parse_size, _size, "10G", "memory it needs at most: 10G, 512MiB"),
-    Field(
-        "time", "time_limit_s", parse_duration, _duration, "4h", "time limit: 30 (minutes), 2h30m", while_running=True
-    ),
+    Field("gpu-mem", "gpu_memory", parse_size, size_of, "10G", "memory it needs at most: 10G, 512MiB"),
+    Field("time", "time_limit_s", parse_duration, time_of, "4h", "time limit: 30 (minutes), 2h30m", while_running=True),
     Field("begin", "begin_at", _from_now(parse_begin), _moment, "22:00", "not before: 22:00, now+1hour"),
     Field(
         "deadline", "deadline_at", _from_now(parse_moment), _moment, "8h", "wanted by then: 8h from now, or a moment"

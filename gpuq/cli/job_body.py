@@ -17,9 +17,10 @@ from typing import Any
 
 from gpuq.array import check_placeholders
 from gpuq.cli import capture, git, header, job_fields, job_ids, piped, project, variables
-from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.arguments import Parser
 from gpuq.cli.client import sends_notifications
 from gpuq.cli.job_options import asks_for_array
+from gpuq.cli.misplaced import warn_misplaced
 from gpuq.errors import BadInput
 from gpuq.messages.environment import in_environment
 

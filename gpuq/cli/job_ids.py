@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuq import array
-from gpuq.cli.arguments import ONE_ID
 from gpuq.cli.client import HttpClient, Record
-from gpuq.cli.quantities import parse_ranges
+from gpuq.cli.quantities import parse_ranges, several_ids
 from gpuq.errors import BadInput, NotFound
 
 _PAGE = 1000
@@ -69,7 +68,7 @@ class Jobs:
         if len(ids) == 1:
             return ids[0]
         if self.array is None:
-            raise BadInput(f"{len(ids):,} jobs are named, and this takes one.", fix=ONE_ID)
+            raise several_ids(len(ids))
         raise BadInput(
             f"{self.array['id']} is an array of {len(ids):,} tasks, and this takes one job.",
             fix=f"Name a task: {self.label(ids[0])}.",

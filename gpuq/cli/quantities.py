@@ -176,3 +176,10 @@ def parse_ranges(words: list[str]) -> list[tuple[int, int]]:
             raise BadInput(f"the range {text} runs backwards.", fix=f"Write {last}-{first}.")
         ranges.append((first, last))
     return ranges
+
+
+def several_ids(count: int) -> BadInput:
+    """The refusal of `count` jobs where one is taken."""
+    return BadInput(
+        f"{count:,} jobs are named, and this takes one.", fix="Give one id; `gpuq queue 42 43` lists several."
+    )

@@ -30,11 +30,11 @@ def options_of(asked: Asked, now: float) -> Iterator[str]:
         # Without a number, that of the devices and hosts that are named would count.
         "--gpus": f"{gpus}{most}" if gpus > 1 or most or only.get("devices") else None,
         "--hosts": hosts if hosts > 1 or only.get("hosts") else None,
-        "--gpu-mem": _size(asked.get("gpu_memory")),
+        "--gpu-mem": size_of(asked["gpu_memory"]) if asked.get("gpu_memory") else None,
         "--share": "never" if asked.get("share") == "never" else None,
         "--max-slowdown": None if asked.get("max_slowdown") is None else percent_of(asked["max_slowdown"]),
         **constraint_options(only),
-        "--time": _time(asked.get("time_limit_s")),
+        "--time": time_of(asked["time_limit_s"]) if asked.get("time_limit_s") else None,
         "--begin": _ahead(asked.get("begin_at"), now),
         "--deadline": _ahead(asked.get("deadline_at"), now),
         "--retry": ",".join(asked.get("retry") or ()),
@@ -85,14 +85,16 @@ def percent_of(slowdown: float | None) -> str:
     return "default" if slowdown is None else f"{100 * (slowdown - 1):.4g}%"
 
 
-def _size(size: int | None) -> str | None:
-    return None if size is None else f"{size // 2**30}G" if size % 2**30 == 0 else f"{size}B"
+def size_of(count: int) -> str:
+    """`10G` or `512M`; what is no whole number of a unit in a smaller one."""
+    for unit, letter in ((2**30, "G"), (2**20, "M"), (2**10, "K")):
+        if count % unit == 0:
+            return f"{count // unit}{letter}"
+    return f"{count}B"
 
 
-def _time(seconds: float | None) -> str | None:
+def time_of(seconds: float) -> str:
     """`2h30m` of 9000."""
-    if seconds is None:
-        return None
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
     parts = ((hours, "h"), (minutes, "m"), (round(rest, 3), "s"))

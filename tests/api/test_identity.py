@@ -16,8 +16,8 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from gpuq.api import identity
-from gpuq.api.contract.routes import ROUTES
 from gpuq.api.identity import Role, check_address, cookie_name, cookie_value, host_is_ours, origin_matches
+from gpuq.api.routes import ROUTES
 from gpuq.errors import NotPermitted
 from gpuq.settings import Api
 from tests.api.conftest import TOKEN, Endpoint

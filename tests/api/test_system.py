@@ -16,11 +16,11 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuq.api.contract import openapi
-from gpuq.api.contract.routes import ROUTES, methods
+from gpuq.api.contract.route import methods
 from gpuq.api.handlers import models, policies
 from gpuq.api.kept import SharedResults
 from gpuq.api.live import LiveReader
+from gpuq.api.routes import ROUTES, openapi
 from gpuq.core.state.device import Device, DeviceId, HostId, Vitals
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobState
@@ -308,7 +308,7 @@ async def test_the_router_serves_the_table_and_nothing_else(endpoint: Endpoint) 
 
 
 def test_every_reference_in_the_document_leads_somewhere() -> None:
-    text = openapi.document().decode()
+    text = openapi().decode()
     document = json.loads(text)
     names = set(re.findall(r"#/components/schemas/(\w+)", text))
     assert names == set(document["components"]["schemas"])

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from gpuq.api import identity
-from gpuq.api.contract.routes import ROUTES
 from gpuq.api.contract.schema_jobs import JobLine
 from gpuq.api.identity import Role
 from gpuq.api.models import ExplainedForecast
+from gpuq.api.routes import ROUTES
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
 from gpuq.messages.outcome import AttemptOutcome, PairSlowdown

@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gpuq.adapters.redis.stream import MemoryStream
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.row_types import Entry
 from gpuq.core.measuring.measurement import Measurement, Segment
@@ -35,6 +34,7 @@ from gpuq.messages.wire import Acknowledgement, HostKeys, Message, genuine, veri
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
 from tests.support.memory_store import MemoryStore
+from tests.support.memory_stream import MemoryStream
 from tests.support.nouns import GIB
 from tests.support.orders import MemoryOrderSender
 from tests.support.world import KEY, World

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from gpuq.adapters.redis.stream import MemoryServer, MemoryStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.row_types import Commit
@@ -33,6 +32,7 @@ from gpuq.settings import Scheduling
 from tests.adapters.store.samples import a_record
 from tests.daemon.harness import Harness
 from tests.support.memory_store import MemoryStore
+from tests.support.memory_stream import MemoryServer, MemoryStream
 from tests.support.nouns import a_device
 from tests.support.orders import MemoryOrderSender
 from tests.support.sqlite_record import make_record

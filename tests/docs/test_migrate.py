@@ -73,12 +73,24 @@ def gpuq(site: Site, *words: str, stdin: bytes | None = None) -> str:
     return done.stdout.decode()
 
 
+@pytest.fixture(scope="module")
+def ended(site: Site) -> str:
+    """The id of a job that has ended."""
+    job = gpuq(site, "submit", "train.py").strip()
+    site.wait(int(job))
+    return job
+
+
+@pytest.fixture(scope="module")
+def array(site: Site) -> str:
+    """The id of an array whose tasks have ended."""
+    array = gpuq(site, "submit", "--array", "1-10", "job.sh").strip()
+    gpuq(site, "wait", array)
+    return array
+
+
 def prepared(site: Site, verb: str) -> str:
-    """The id of a job to which the verb applies."""
-    if verb in {"logs", "wait", "show", "queue"}:
-        job = gpuq(site, "submit", "train.py").strip()
-        site.wait(int(job))
-        return job
+    """The id of a job that the verb changes."""
     job = gpuq(site, "submit", "--hold", "train.py").strip()
     if verb == "hold":  # waits, because it wants more devices than are free
         long = gpuq(site, "submit", "--exclusive", "--", "sleep", "600").strip()
@@ -105,17 +117,16 @@ def first_event(site: Site, job: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("command", DISTINCT, ids=lambda text: str(text).replace("/", "|"))
-def test_the_command_here_does_what_the_one_there_did(site: Site, command: str) -> None:
+def test_the_command_here_does_what_the_one_there_did(site: Site, ended: str, array: str, command: str) -> None:
     words = shlex.split(command.partition(" < ")[0])[1:]
     device = site.get("/api/v1/gpus")[1][0]
     here = {"gpu0,gpu1": "cpu0,cpu1", "h100": device["kind"], "node1": device["host"]}
     words = [here.get(word, word) for word in words]
     if "--after" in words or "-d" in words:
         of_tasks = any(re.search("corr:|_", word) for word in words)
-        job = gpuq(site, "submit", "--array", "1-10", "job.sh").strip() if of_tasks else prepared(site, "wait")
-        words = [re.sub(r"\b12(?=\b|_)", job, word) for word in words]
+        words = [re.sub(r"\b12(?=\b|_)", array if of_tasks else ended, word) for word in words]
     elif "12" in words:
-        job = prepared(site, words[0])
+        job = ended if words[0] in {"logs", "wait", "show", "queue"} else prepared(site, words[0])
         words = [job if word == "12" else word for word in words]
     source = command.partition(" < ")[2]
     if words[0] == "events":

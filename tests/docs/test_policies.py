@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from gpuq.lab.sim.conformance import conformance
+from gpuq.lab.sim.exercises import exercises
 from gpuq.policies import registry
 from gpuq.policies.spec import PolicySpec
 
@@ -18,12 +21,22 @@ def test_every_policy_that_is_offered_has_a_line() -> None:
     assert set(registry.names()) <= set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
 
 
-def test_the_example_is_a_policy_and_keeps_what_it_must() -> None:
+def example() -> PolicySpec:
     found = re.search(r"<!-- example: \S+ -->\n```python\n(.*?)```", DOCUMENT, re.DOTALL)
     assert found is not None
     module: dict[str, object] = {}
     exec(compile(found[1], "smallest_first.py", "exec"), module)
     spec = module["SPEC"]
-
     assert isinstance(spec, PolicySpec)
-    assert conformance(spec, clock=lambda: 0.0) == []
+    return spec
+
+
+def test_the_example_passes_a_part_of_the_kit() -> None:
+    """The one that has everything in it, as other policies than the default one in tests/policies/test_conformance.py."""
+    mixture = next(exercises())
+    assert conformance(example(), clock=lambda: 0.0, only=[mixture]) == []
+
+
+@pytest.mark.soak
+def test_the_example_passes_the_whole_kit() -> None:
+    assert conformance(example(), clock=lambda: 0.0) == []

@@ -88,7 +88,7 @@ def test_spared_package_is_not_interrupted() -> None:
         done.append(True)
 
     work = {"__name__": "a.policy", "spared": spared}
-    exec("def work():\n    while True:\n        spared()\n        n = 0\n        while n < 10_000: n += 1\n", work)
+    exec("def work():\n    while True:\n        spared()\n        n = 0\n        while n < 200_000: n += 1\n", work)
 
     with pytest.raises(TimeLimitExceeded):
         SignalTimeLimit(spared=(__name__,))(work["work"], LIMIT_S)

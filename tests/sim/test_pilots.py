@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -20,14 +21,15 @@ def played(jobs: Trace, pool: SimulatedPool = POOL, *, known: bool = True) -> Pi
     return PilotSimulation(pool, jobs, WORLD, Oracle(WORLD) if known else Cold(), PACKED).play_pilots()
 
 
-def bursts(*, seed: int = 1) -> Trace:
+@cache
+def bursts(scaling: str, *, known: bool) -> PilotRun:
     """Forty short jobs every half hour, and a long one among them."""
     found: list[JobArrival] = []
     for burst in range(4):
         for number in range(40):
-            lasts_s = 1500.0 if number == 7 else 30.0 + (number * 37 * seed) % 60
+            lasts_s = 1500.0 if number == 7 else 30.0 + number * 37 % 60
             found.append(arrival(len(found) + 1, "light" if number % 2 else "heavy", burst * 1800.0, lasts_s))
-    return trace(*found)
+    return played(trace(*found), replace(POOL, scaling=scaling), known=known)
 
 
 def assert_all_ended(done: PilotRun) -> None:
@@ -47,17 +49,17 @@ def test_a_job_is_charged_from_the_start_of_its_pilot_until_that_was_idle_for_lo
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("scaling", ["eager", "steady", "thrifty"])
 def test_every_job_ends_and_no_pilot_is_left(scaling: str, known: bool) -> None:
-    assert_all_ended(played(bursts(), replace(POOL, scaling=scaling), known=known))
+    assert_all_ended(bursts(scaling, known=known))
 
 
 def test_steady_is_charged_far_less_than_eager_and_its_jobs_end_a_little_later() -> None:
-    eager, steady = played(bursts()), played(bursts(), replace(POOL, scaling="steady"))
+    eager, steady = (bursts(name, known=True) for name in ("eager", "steady"))
     assert steady.device_hours < 0.6 * eager.device_hours
     assert steady.mean_completion_s < eager.mean_completion_s + POOL.idle_s
 
 
 def test_thrifty_is_charged_far_less_than_steady_and_the_last_job_ends_a_little_later() -> None:
-    steady, thrifty = (played(bursts(), replace(POOL, scaling=name)) for name in ("steady", "thrifty"))
+    steady, thrifty = (bursts(name, known=True) for name in ("steady", "thrifty"))
     assert thrifty.device_hours < 0.6 * steady.device_hours
     assert thrifty.run.ended_at < steady.run.ended_at + 1500.0, "by the longest job at most"
 

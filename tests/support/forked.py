@@ -27,7 +27,8 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from pkgutil import walk_packages
+from typing import IO, Any, NoReturn
 
 PROGRAM = str(Path(sys.executable).with_name("gpuq"))
 _STATUS = struct.Struct("!i")
@@ -53,9 +54,14 @@ def gpuq(
 
 @cache
 def _with_verbs() -> Forks:
-    from gpuq.cli.main import VERBS
+    """The verbs, and what they import where they need it."""
+    import gpuq.cli
+    import gpuq.script
 
-    return Forks(*sorted({f"gpuq.cli.verbs.{module}" for module, _ in VERBS.values()}))
+    packages = (gpuq.cli, gpuq.script)
+    found = (one.name for package in packages for one in walk_packages(package.__path__, f"{package.__name__}."))
+    modules = (name for name in found if not name.startswith(("gpuq.cli.top", "gpuq.cli.dry_run.")))
+    return Forks(*modules, "gpuq.services_environment", "gpuq.settings", "difflib", "importlib.metadata")
 
 
 class Forks:
@@ -257,8 +263,26 @@ def _become(connection: socket.socket) -> str:
     return str(code)
 
 
+def _run(code: str) -> NoReturn:
+    """Run the code, and end as an interpreter does, but without taking apart what is imported: that writes to each page of memory
+    which is shared with the helper, and takes more time than most runs."""
+    status: object = 0
+    try:
+        exec(compile(code, "<run>", "exec"), {"__name__": "__main__"})
+    except SystemExit as ended:
+        status = ended.code or 0
+    if isinstance(status, int):
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        with suppress(OSError):  # then the interpreter says so
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status & 0xFF)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
     for _name in sys.argv[2:]:
         import_module(_name)
     gc.freeze()  # what is imported is not looked through again at the end of each run
-    exec(compile(_wait_for_run(socket.socket(fileno=int(sys.argv[1]))), "<run>", "exec"), {"__name__": "__main__"})
+    _run(_wait_for_run(socket.socket(fileno=int(sys.argv[1]))))

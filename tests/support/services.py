@@ -44,7 +44,11 @@ _MODULES = (
     "gpuq_workers.serve_orders",
     "gpuq_workers.backend",
     "gpuq_workers.mps",
+    "gpuq_workers.trees",
     "gpuq.adapters.cpu.backend",
+    "gpuq.adapters.store.sql",
+    "gpuq.policies.lists.packed",
+    "sqlalchemy.dialects.sqlite",
 )
 
 _start = supervise.start

@@ -7,12 +7,8 @@ the server is raised as Unreachable; callers retry.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Sequence
 from typing import Protocol, TypeVar, cast
 
 import msgspec
@@ -20,7 +16,6 @@ from redis.exceptions import ResponseError
 
 from gpuq.adapters.redis.link import async_client, delete_unusable, is_of_another_type, on_key, reaching
 from gpuq.core.state.job import JobId
-from gpuq.errors import Unreachable
 from gpuq.messages import wire
 
 # Without a dispatcher, reports of 100 hosts fill this in a quarter of an hour. The oldest entries are dropped, which loses
@@ -126,12 +121,12 @@ class RedisStream(Stream):
             again = await self._entries(self._redeliver_after, None, limit)
             self._redeliver_after = again[-1][0] if again else None
             if again:
-                return await _valid(self, again)
+                return await valid_messages(self, again)
         # Until the answer has arrived, the server may have delivered messages that we never saw.
         self._redeliver_after = "0"
         new = await self._entries(">", max(1, int(min(block_s, LONGEST_BLOCK_S) * 1000)), limit)
         self._redeliver_after = None
-        return await _valid(self, new)
+        return await valid_messages(self, new)
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
         if not ids:
@@ -228,137 +223,13 @@ class RedisStream(Stream):
         return [(id_.decode(), (fields or {}).get(_FIELD)) for _, entries in answer for id_, fields in entries]
 
 
-@dataclass
-class MemoryServer:
-    """The data of a Redis server, for `MemoryStream`. `down` makes every call fail; `flush` is FLUSHALL."""
-
-    down: bool = False
-    entries: dict[str, bytes | None] = field(default_factory=dict)
-    delivered: set[str] = field(default_factory=set)
-    waiting: list[JobId] = field(default_factory=list)
-    view: tuple[bytes, float] | None = None
-    acknowledged: dict[str, bytes] = field(default_factory=dict)
-    committed: bytes | None = None
-    clock: Callable[[], float] = time.time
-    last_id: tuple[int, int] = (0, 0)
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def put(self, raw: bytes | None) -> None:
-        """Append a raw entry; None is an entry without our field. Ids are milliseconds and a counter, as in Redis."""
-        self.last_id = max((int(self.clock() * 1000), 0), (self.last_id[0], self.last_id[1] + 1))
-        self.entries["{}-{}".format(*self.last_id)] = raw
-        for old in list(self.entries)[: len(self.entries) - MAX_ENTRIES]:
-            del self.entries[old]
-        self.arrived.set()
-
-    def flush(self) -> None:
-        """Delete everything, as FLUSHALL does."""
-        self.entries.clear()
-        self.delivered.clear()
-        self.waiting, self.view, self.committed = [], None, None
-        self.acknowledged.clear()
-
-
-class MemoryStream(Stream):
-    """A `Stream` in memory, for tests. Several may share one `MemoryServer`, as processes share one Redis."""
-
-    def __init__(self, server: MemoryServer | None = None) -> None:
-        self.server = server or MemoryServer()
-        self._redeliver_after: tuple[int, int] | None = (0, 0)
-
-    async def add(self, *messages: wire.Message) -> None:
-        server = self._reach()
-        for message in messages:
-            server.put(wire.encode(message))
-
-    async def read(self, block_s: float, limit: int) -> list[tuple[str, wire.Message]]:
-        until = asyncio.get_running_loop().time() + min(block_s, LONGEST_BLOCK_S)
-        while True:
-            again, entries = self._take(limit)
-            if entries:
-                return await _valid(self, entries)
-            left = until - asyncio.get_running_loop().time()
-            if again:
-                continue
-            if left <= 0:
-                return []
-            self.server.arrived.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.server.arrived.wait(), left)
-
-    async def acknowledge(self, ids: Sequence[str]) -> None:
-        server = self._reach()
-        for one in ids:
-            server.entries.pop(one, None)
-            server.delivered.discard(one)
-
-    async def set_waiting(self, ids: Sequence[JobId]) -> None:
-        self._reach().waiting = list(ids)
-
-    async def waiting(self) -> list[JobId]:
-        return list(self._reach().waiting)
-
-    async def set_view(self, view: bytes, ttl_s: float) -> None:
-        self._reach().view = (view, asyncio.get_running_loop().time() + ttl_s)
-
-    async def view(self) -> bytes | None:
-        shown = self._reach().view
-        return shown[0] if shown and asyncio.get_running_loop().time() < shown[1] else None
-
-    async def set_acknowledged(self, host: str, acknowledgement: bytes) -> None:
-        self._reach().acknowledged[host] = acknowledgement
-
-    async def acknowledged(self, host: str) -> bytes | None:
-        return self._reach().acknowledged.get(host)
-
-    async def set_committed(self, mark: bytes) -> bytes | None:
-        server = self._reach()
-        replaced, server.committed = server.committed, mark
-        return replaced
-
-    async def committed(self) -> bytes | None:
-        return self._reach().committed
-
-    async def time(self) -> float:
-        return self._reach().clock()
-
-    async def ping(self) -> None:
-        self._reach()
-
-    async def close(self) -> None:
-        pass
-
-    def _reach(self) -> MemoryServer:
-        if self.server.down:
-            self._redeliver_after = (0, 0)
-            raise Unreachable("Redis at memory: is not usable: it was switched off.")
-        return self.server
-
-    def _take(self, limit: int) -> tuple[bool, Entries]:
-        """(whether these are delivered again, the entries)."""
-        server = self._reach()
-        if self._redeliver_after is not None:
-            after = self._redeliver_after
-            again = [(i, raw) for i, raw in server.entries.items() if i in server.delivered and _number(i) > after]
-            self._redeliver_after = _number(again[:limit][-1][0]) if again else None
-            return True, again[:limit]
-        new = [(i, raw) for i, raw in server.entries.items() if i not in server.delivered][:limit]
-        server.delivered.update(i for i, _ in new)
-        return False, new
-
-
 def sent_at(entry_id: str) -> float:
     """When a message was added, in Unix seconds by the server's clock: its id begins with the milliseconds."""
     return int(entry_id.partition("-")[0]) / 1000
 
 
-def _number(entry_id: str) -> tuple[int, int]:
-    milliseconds, _, counter = entry_id.partition("-")
-    return int(milliseconds), int(counter)
-
-
-async def _valid(stream: Stream, entries: Entries) -> list[tuple[str, wire.Message]]:
-    """The valid messages with their ids. Invalid entries are logged without their content, and deleted."""
+async def valid_messages(stream: Stream, entries: Entries) -> list[tuple[str, wire.Message]]:
+    """The messages with their ids. Invalid entries are logged without their content, and deleted."""
     valid: list[tuple[str, wire.Message]] = []
     invalid: list[str] = []
     for entry_id, raw in entries:

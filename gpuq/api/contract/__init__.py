@@ -1,1 +1,1 @@
-"""What the API accepts and returns: routes, types, decoding, problem documents, OpenAPI."""
+"""What the API accepts and returns: types, decoding, problem documents, OpenAPI."""

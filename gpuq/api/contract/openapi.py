@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of routes and the types that it names.
+"""The OpenAPI 3.1 document, made from routes and the types that they name.
 
 msgspec derives the schemas from the types, so they are what the decoders check.
 """
@@ -6,25 +6,24 @@ msgspec derives the schemas from the types, so they are what the decoders check.
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 import gpuq
 from gpuq.api.contract.params import MAX_ID, parameter_schemas
-from gpuq.api.contract.routes import ROUTES, Route
+from gpuq.api.contract.route import Route
 from gpuq.api.contract.schema import Problem
 
 
-@cache
-def document() -> bytes:
-    """The OpenAPI document of all routes, as JSON. The first call takes some 50 ms."""
-    types = [found for route in ROUTES for found in (*_each(route.body), *_each(route.gives))]
+def document(routes: Sequence[Route]) -> bytes:
+    """The document, as JSON."""
+    types = [found for route in routes for found in (*_each(route.body), *_each(route.gives))]
     schemas, components = msgspec.json.schema_components([Problem, *types], ref_template="#/components/schemas/{name}")
     problem, known = schemas[0], iter(schemas[1:])
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
+    for route in routes:
         body = _one_of([next(known) for _ in _each(route.body)])
         gives = _one_of([next(known) for _ in _each(route.gives)]) or {"type": "string"}
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, body, gives, problem)

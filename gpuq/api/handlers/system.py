@@ -1,4 +1,4 @@
-"""Devices, the queue, probes, metrics and the OpenAPI document.
+"""Devices, the queue, probes and metrics.
 
 The probes return fixed words only, because anyone may call them.
 """
@@ -67,14 +67,6 @@ async def queue(request: web.Request) -> web.Response:
         return reply(Queue(waiting=order, source="redis"))
     waiting = await context.read(context.store.select, Selection(states=(JobState.PENDING,)))
     return reply(Queue(waiting=list(waiting), source="record"))
-
-
-async def openapi(request: web.Request) -> web.Response:
-    """The OpenAPI document."""
-    from gpuq.api.contract import openapi as contract  # it is made from the routes, which name this function
-
-    body = await context_of(request).read(contract.document)
-    return web.Response(body=body, content_type="application/json")
 
 
 async def prometheus(request: web.Request) -> web.Response:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from gpuq.cli import laboratory
 from gpuq.cli.arguments import Parser
+from gpuq.cli.programs import become_laboratory
 from gpuq.cli.quantities import parse_duration
 from gpuq.errors import BadInput
 
@@ -61,7 +61,7 @@ def run(words: list[str]) -> int:
             _check(name, text)
             command.append(f"{name}={text}")
     command += [f"--{name.replace('_', '-')}" for name in _FLAGS if getattr(options, name)]
-    laboratory.become("characterize", [*command, "--", options.list], needs=("scipy",))
+    become_laboratory("characterize", [*command, "--", options.list], needs=("scipy",))
     return 1
 
 

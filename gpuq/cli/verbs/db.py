@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuq.cli.arguments import Parser
-from gpuq.cli.verbs.up import become_module
+from gpuq.cli.programs import become_module
 
 
 def run(words: list[str]) -> int:

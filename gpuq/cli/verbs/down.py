@@ -10,7 +10,7 @@ import signal
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Record, is_held
-from gpuq.cli.verbs.up import become_module
+from gpuq.cli.programs import become_module
 from gpuq.errors import Unreachable
 from gpuq.home import Home
 

@@ -6,9 +6,10 @@ The first three ask the daemon. `characterize` and `evaluate` are the laboratory
 from __future__ import annotations
 
 from gpuq import format as fmt
-from gpuq.cli import console, laboratory
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import HttpClient, Record
+from gpuq.cli.programs import become_laboratory
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -139,7 +140,7 @@ def _percent(share: float | None) -> str:
 def _become_laboratory(options: Namespace, names: Sequence[str], needs: tuple[str, ...]) -> int:
     """Replace this process by the laboratory's program for the action, with those of the options `names` that were given."""
     given = [f"--{name}={getattr(options, name)}" for name in names if getattr(options, name) is not None]
-    laboratory.become(f"model-{options.action}", [*(["--json"] if options.json else []), *given], needs)
+    become_laboratory(f"model-{options.action}", [*(["--json"] if options.json else []), *given], needs)
     return 1
 
 

@@ -9,7 +9,7 @@ from gpuq import notify_file
 from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Record, sends_notifications
-from gpuq.cli.verbs.up import become_module
+from gpuq.cli.programs import become_module
 from gpuq.errors import BadInput, Failure
 
 

@@ -12,8 +12,8 @@ from gpuq.cli import console
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Record
 from gpuq.cli.console import Column
+from gpuq.cli.programs import become_module
 from gpuq.cli.quantities import parse_duration, whole
-from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput, BadSettings
 from gpuq.home import Home
 

@@ -85,14 +85,13 @@ def _read(features: Record) -> Iterator[tuple[str, str | None]]:
     """The features that the forecast is made from, and where each was found."""
     origins = features.get("origins") or {}
 
-    def setting_line(name: str, setting: str, text: str | None = None) -> str | None:
+    def setting_line(name: str, setting: str) -> str | None:
         value = features.get(name)
         if value is None:
             return None
         where = _ORIGINS.get(origins.get(setting, ""), "")
-        return (text or fmt.clean(f"{value:g}" if isinstance(value, float) else value)) + (
-            f" ({where})" if where else ""
-        )
+        text = fmt.clean(f"{value:g}" if isinstance(value, float) else value)
+        return f"{text} ({where})" if where else text
 
     model, family = setting_line("model", "model"), features.get("model_family")
     if family is not None and (model is None or family not in model.lower()):

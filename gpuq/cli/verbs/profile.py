@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from gpuq.cli import job_body, job_options
+from gpuq.cli.programs import become_module
 from gpuq.cli.quantities import parse_duration
-from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
 _NAMES = ("command", "cwd", "project", "kind", "script", "script_sha256")

@@ -6,7 +6,7 @@ The simulator (`gpuq.sim`) replaces this process.
 from __future__ import annotations
 
 from gpuq.cli.arguments import Parser
-from gpuq.cli.verbs.up import become_module
+from gpuq.cli.programs import become_module
 from gpuq.errors import BadInput
 
 _EPILOG = """\

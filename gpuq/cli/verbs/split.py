@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuq.cli.arguments import Parser
+from gpuq.cli.programs import become_module
 from gpuq.cli.quantities import parse_duration
-from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
 _NEEDS = ("pyopencl", "pocl_binary_distribution", "llvmlite", "sklearn")

@@ -6,6 +6,7 @@ import os
 import sys
 
 from gpuq.cli.arguments import Parser
+from gpuq.cli.programs import become_module
 from gpuq.errors import BadInput
 
 
@@ -44,13 +45,6 @@ def run(words: list[str]) -> int:
         return _in_background(command)
     become_module(command)
     return 1
-
-
-def become_module(arguments: list[str]) -> None:
-    """Replace this process by `python -m ARGUMENTS`. `-P` keeps files in the user's folder from being imported as modules."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, "-P", "-m", *arguments])  # noqa: S606  our own interpreter, no shell
 
 
 def _in_background(arguments: list[str]) -> int:

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from gpuq.adapters.redis import stream as stream_module
-from gpuq.adapters.redis.stream import MemoryServer, MemoryStream, RedisStream, sent_at
+from gpuq.adapters.redis.stream import RedisStream, sent_at
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
 from gpuq.messages import wire
+from tests.support.memory_stream import MemoryServer, MemoryStream
 from tests.support.patience import Stopwatch
 
 RINGS = [wire.Spooled("node", seq, "Started", {"seq": seq}) for seq in range(1, 8)]

@@ -5,15 +5,15 @@ A line has the method, the address, the handler, and the types of body, paramete
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
+from gpuq.api.context import context_of
 from gpuq.api.contract import bodies, limits, params, schema, schema_jobs
+from gpuq.api.contract.openapi import document
+from gpuq.api.contract.route import BYTES, Handler, Route
 from gpuq.api.contract.schema_predict import Prediction, Series, ShadowReport, UsageReport
 from gpuq.api.handlers import (
     bookings,
@@ -51,39 +51,6 @@ from gpuq.api.page.week import week as week_page
 from gpuq.messages.submission import Submission
 
 API = "/api/v1"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One line of the table. `body` and `gives` are types, or tuples of alternatives; None for what is not JSON.
-
-    `also` maps further statuses of the answer to their meaning. `query` and `headers` are structs of `params.py`. `public`
-    routes need no token, the others a caller of at least `role`.
-    """
-
-    method: str
-    path: str
-    handler: Handler
-    text: str
-    gives: Any = None
-    status: int = 200
-    body: Any = None
-    also: Mapping[int, str] = field(default_factory=dict)
-    query: type[msgspec.Struct] | None = None
-    headers: type[msgspec.Struct] | None = None
-    media: str = "application/json"
-    public: bool = False
-    role: Role = Role.USER
-
-
-def methods(route: Route) -> tuple[str, ...]:
-    """The route's method, and HEAD beside GET. Streams take no HEAD: they would be read to their end for their headers."""
-    is_stream = route.status == 101 or route.media in {"text/event-stream", _BYTES}
-    return (route.method,) if route.method != "GET" or is_stream else ("GET", "HEAD")
-
-
-_BYTES = "application/octet-stream"
 _LATER = {202: "It is recorded, and will be carried out."}
 
 
@@ -108,6 +75,16 @@ def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
 def _host(verb: str, text: str, handler: Handler, **others: Any) -> Route:
     """The route for `verb` on one host."""
     return _post(f"{API}/hosts/{{id}}/{verb}", handler, text, schema.HostRequestTaken, 202, **others)
+
+
+async def _openapi(request: web.Request) -> web.Response:
+    return web.Response(body=await context_of(request).read(openapi), content_type="application/json")
+
+
+@cache
+def openapi() -> bytes:
+    """The OpenAPI document of all that is served. The first call takes some 50 ms."""
+    return document(ROUTES)
 
 
 _to_job = partial(limits.limited, what="connections to jobs", most=limits.MOST_OF_JOBS)
@@ -161,13 +138,13 @@ ROUTES: tuple[Route, ...] = (
         schema_jobs.Preview,
         body=bodies.EditBody,
     ),
-    _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=_BYTES),
-    _get(f"{API}/jobs/{{id}}/files", _to_job(files.results), _RESULTS, query=params.FilesQuery, media=_BYTES),
+    _get(f"{API}/jobs/{{id}}/logs", logs.output, "What a job wrote.", query=params.LogsQuery, media=BYTES),
+    _get(f"{API}/jobs/{{id}}/files", _to_job(files.results), _RESULTS, query=params.FilesQuery, media=BYTES),
     _post(f"{API}/trees", files.keep_tree, _TREE, schema_jobs.TreeTaken, body=bodies.TreeBody),
     _post(f"{API}/trees/files", files.take_files, "Send contents of a tree's files.", schema_jobs.FilesTaken),
     _get(f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", schema_jobs.Explanation),
     _get(f"{API}/jobs/{{id}}/series", series, "What a job used over time.", Series, query=params.SeriesQuery),
-    _get(f"{API}/jobs/{{id}}/channels/{{name}}", _to_job(channels.channel), _CHANNEL, status=101, media=_BYTES),
+    _get(f"{API}/jobs/{{id}}/channels/{{name}}", _to_job(channels.channel), _CHANNEL, status=101, media=BYTES),
     _post(f"{API}/jobs/{{id}}/ticket", channels.ticket, "A ticket for a page to work in a job.", schema.Ticket),
     _get(f"{API}/jobs/{{id}}/notebook", channels.notebook, "How to enter a notebook.", schema.Notebook),
     _post(f"{API}/predict", predict.predict, _PREDICT, Prediction, body=Submission, query=params.PredictQuery),
@@ -220,5 +197,5 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{API}/tokens", tokens.listing, "The caller's tokens; an admin sees all.", schema.TokenList),
     _post(f"{API}/tokens", tokens.make, "Make a token.", schema.NewToken, 201, bodies.TokenBody),
     _post(f"{API}/tokens/{{id}}/revoke", tokens.revoke, "Revoke a token.", schema.TokenView),
-    _get(f"{API}/openapi.json", system.openapi, "This document.", dict[str, Any]),
+    _get(f"{API}/openapi.json", _openapi, "This document.", dict[str, Any]),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.cli.arguments import misplaced
+from gpuq.cli.misplaced import misplaced
 from tests.cli.conftest import Command, FakeApi, Reply
 
 OPTIONS = ["--gpus", "--max-slowdown", "--name", "--beside"]

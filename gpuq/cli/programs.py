@@ -1,18 +1,28 @@
-"""Starts the verbs that the laboratory (`gpuq.lab`) brings, found by their entry points; nothing of it is imported here.
+"""Verbs that are programs of their own, which replace this process; nothing of them is imported here.
 
-The laboratory is an optional extra of the installation: it needs scientific libraries that a queue does not.
+Those of the laboratory (`gpuq.lab`) are found by their entry points. It is an optional extra of the installation: it needs
+scientific libraries that a queue does not.
 """
 
 from __future__ import annotations
 
-from gpuq.cli.verbs.up import become_module
+import os
+import sys
+
 from gpuq.errors import BadInput
 
 GROUP = "gpuq.verbs"
 INSTALL = "pip install 'gpuq-daemon[lab]'"
 
 
-def become(verb: str, arguments: list[str], needs: tuple[str, ...]) -> None:
+def become_module(arguments: list[str]) -> None:
+    """Replace this process by `python -m ARGUMENTS`. `-P` keeps files in the user's folder from being imported as modules."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-P", "-m", *arguments])  # noqa: S606  our own interpreter, no shell
+
+
+def become_laboratory(verb: str, arguments: list[str], needs: tuple[str, ...]) -> None:
     """Replace this process by the laboratory's module for `verb`, an entry of `gpuq.verbs`.
 
     `needs`: the libraries of the extra that this call will import, by import name. Raises BadInput, with the command that

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoints
 
 import pytest
 
-from gpuq.cli import laboratory
+from gpuq.cli import programs
 from gpuq.cli.main import main
 from gpuq.errors import BadInput
 
@@ -18,7 +18,7 @@ VERBS = [("characterize", "list.toml"), ("model", "characterize"), ("model", "ev
 def became(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What this process was to be replaced by."""
     found: list[list[str]] = []
-    monkeypatch.setattr(laboratory, "become_module", found.append)
+    monkeypatch.setattr(programs, "become_module", found.append)
     return found
 
 
