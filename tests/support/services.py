@@ -51,6 +51,10 @@ _MODULES = (
     "sqlalchemy.dialects.sqlite",
 )
 
+# The worker service of a joined host has threads that use TLS when it starts this one, and a fork would wait for ever for a lock of
+# OpenSSL that one of them holds.
+_OF_JOINED_HOSTS = "gpuq_workers.poll_orders"
+
 _start = supervise.start
 _die_with_parent = supervise._die_with_parent
 
@@ -97,8 +101,8 @@ def _be_alone() -> None:
 
 
 async def start(spec: supervise.ChildSpec) -> asyncio.subprocess.Process:
-    """As `supervise.start`, but a service of ours becomes a fork: it never comes to the start of its interpreter."""
-    is_ours = spec.argv[0] == sys.executable
+    """As `supervise.start`, but most services of ours become forks, which never come to the start of their interpreter."""
+    is_ours = spec.argv[0] == sys.executable and _OF_JOINED_HOSTS not in spec.argv
     supervise._die_with_parent = partial(_serve, spec) if is_ours else _die_with_parent
     return await _start(spec)
 
