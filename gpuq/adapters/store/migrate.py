@@ -25,6 +25,7 @@ from gpuq import settings
 from gpuq.adapters.store import revision as schema_revision
 from gpuq.adapters.store.database import Database, create_file
 from gpuq.adapters.store.schema import HEAD, OLDEST_GPUQ, leadership
+from gpuq.adapters.systemd import extend_start
 from gpuq.errors import Failure, GpuqError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def upgrade(database_url: str) -> None:
         if found is not None and found > HEAD:
             schema_revision.refuse_newer(connection, found)
             return
+        extend_start()
         command.upgrade(_alembic(connection), HEAD)
         connection.execute(leadership.update().values(oldest_gpuq=OLDEST_GPUQ))
 
