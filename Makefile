@@ -103,11 +103,14 @@ bench-replay: setup
 measure-gpu: setup
 	$(BIN)/python -m workloads.on_gpu
 
-# Every wheel from the package index, with its hashes, for the oldest Python we support. The extra `reinforcement` is left out:
-# it brings PyTorch with CUDA, gigabytes that only training a policy needs.
+# Every wheel from the package index, with its hashes, for the oldest Python we support: for developers, and the part of them that a
+# service needs. The extra `reinforcement` is left out: it brings PyTorch with CUDA, gigabytes that only training a policy needs.
+LOCK := uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header
 lock:
-	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header \
-	    --extra lab --extra mcp --extra notify --extra postgresql --extra submitit --extra train --extra workloads --extra yaml --group dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra lab --extra mcp --extra notify --extra postgresql --extra submitit --extra train --extra workloads --extra yaml --group dev \
+	    --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra mcp --extra notify --extra postgresql --extra train --extra yaml --group build --constraint requirements.lock \
+	    --output-file requirements-service.lock pyproject.toml
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

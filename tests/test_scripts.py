@@ -36,9 +36,7 @@ def written() -> dict[str, str]:
     modules = re.search(r'_LOAD_MODULES = r"""\n(.*?)"""', environment, re.DOTALL)
     assert modules is not None
     return {
-        "configure": build._CONFIGURE,
-        "stop": build._STOP,
-        "purge": build._PURGE,
+        **build.scripts(),
         "modules": f"#!/bin/bash\n# shellcheck disable=SC1090\n{modules[1]}",
         "pilot": script(Path("/home/ann/a b")),
         "join": f"#!/bin/sh\n{command('main:8781', '0' * 64, 'node2', 's3cret')}\n",

@@ -44,21 +44,25 @@ if command -v systemd-sysusers >/dev/null; then
 fi
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    systemctl try-restart 'gpuq*.service' gpuqd.service
+    # What does not start says so in its log; dpkg would take it for a package that is not installed.
+    systemctl try-restart {services} || true
 fi
 """
 _STOP = """\
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now gpuq.target 'gpuq*.service' gpuqd.service || true
+    systemctl disable --quiet {enabled} || true
+    systemctl stop {units} || true
 fi
 """
 _PURGE = """\
 #!/bin/sh
 set -e
 if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
-if [ "$1" = purge ]; then echo "gpuq: the record of jobs stays in /var/lib/gpuq; remove it by hand."; fi
+if [ "$1" = purge ]; then
+    echo "gpuq: the record, logs and settings stay in /var/lib/gpuq, /var/lib/gpuq-jobs and /etc/gpuq; remove them by hand."
+fi
 """
 
 
@@ -141,9 +145,8 @@ def daemon_deb(wheel: Path, out: Path, extras: str) -> Path:
         ).stdout.strip()
         depends = f"python3 (>= {major}.{minor}), python3 (<< {major}.{minor + 1})"
         facts = {"name": "gpuq", "architecture": architecture, "depends": depends, "conflicts": "gpuq-client"}
-        return _deb(
-            top, out, facts, "queue for GPUs on which two jobs share a GPU when the numbers allow it", scripts=True
-        )
+        summary = "queue for GPUs on which two jobs share a GPU when the numbers allow it"
+        return _deb(top, out, facts, summary, scripts=scripts())
 
 
 def client_deb(wheel: Path, out: Path) -> Path:
@@ -164,7 +167,7 @@ def client_deb(wheel: Path, out: Path) -> Path:
         command.chmod(0o755)
         _compile(top, site)
         facts = {"name": "gpuq-client", "architecture": "all", "depends": "python3 (>= 3.11)", "conflicts": "gpuq"}
-        return _deb(top, out, facts, "command of gpuq, a queue for GPUs, without its daemon", scripts=False)
+        return _deb(top, out, facts, "command of gpuq, a queue for GPUs, without its daemon", scripts={})
 
 
 def _settle(top: Path, home: Path) -> None:
@@ -203,6 +206,20 @@ def _units(top: Path) -> None:
         shutil.copytree(folder, top / "lib/systemd/system")
 
 
+def scripts() -> dict[str, str]:
+    """What dpkg runs. Units are named one by one: `gpuq*.service` would match those of jobs, and `disable` takes no pattern."""
+    units = {path.name: path.read_text() for path in sorted((ROOT / "systemd").glob("gpuq*.*"))}
+    units = {name: text for name, text in units.items() if name.endswith((".service", ".socket", ".target", ".timer"))}
+    enabled = [name for name, text in units.items() if "[Install]" in text]
+    # A training that runs is neither begun again nor waited for.
+    services = [name for name, text in units.items() if name.endswith(".service") and "Type=oneshot" not in text]
+    return {
+        "postinst": _CONFIGURE.format(services=" ".join(services)),
+        "prerm": _STOP.format(enabled=" ".join(enabled), units=" ".join(units)),
+        "postrm": _PURGE,
+    }
+
+
 def _manual(top: Path, home: Path) -> None:
     """Manual pages where `man` looks for them, compressed as Debian has them."""
     folder = top / "usr/share/man/man1"
@@ -217,7 +234,7 @@ def _link(link: Path, target: Path) -> None:
     link.symlink_to(target)
 
 
-def _deb(top: Path, out: Path, facts: dict[str, str], summary: str, *, scripts: bool) -> Path:
+def _deb(top: Path, out: Path, facts: dict[str, str], summary: str, *, scripts: dict[str, str]) -> Path:
     version = re.search(r'^__version__ = "(.+)"', (ROOT / "gpuq" / "__init__.py").read_text(), re.MULTILINE)
     assert version
     size = sum(path.lstat().st_size for path in top.rglob("*")) // 1024
@@ -225,7 +242,7 @@ def _deb(top: Path, out: Path, facts: dict[str, str], summary: str, *, scripts: 
     folder.mkdir()
     (folder / "control").write_text(_CONTROL.format(**facts, version=version[1], size=size, summary=summary))
     if scripts:
-        for name, text in (("postinst", _CONFIGURE), ("prerm", _STOP), ("postrm", _PURGE)):
+        for name, text in scripts.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         (folder / "conffiles").write_text("/etc/pam.d/gpuq\n")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gpuq import __version__
 from gpuq.cli import console
 from gpuq.cli.connection import UnixConnection, is_over, wait_while_connected
 from gpuq.cli.logins import Logins, plain
@@ -272,7 +273,18 @@ class HttpClient:
             cls = Lost
         detail = problem.get("detail") or problem.get("title")
         sentence = str(detail or f"The daemon answered with HTTP status {response.status}.")
-        raise cls(with_local_times(sentence), fix=problem.get("hint"))
+        fix = problem.get("hint") or cls.fix
+        if response.status in (404, 405, 422):
+            fix += self._other_release()
+        raise cls(with_local_times(sentence), fix=fix)
+
+    def _other_release(self) -> str:
+        """Which releases these are, where they differ: the endpoint may not know yet what was asked for."""
+        with suppress(GpuqError, LookupError, TypeError):
+            found = self.look("/version")["version"]
+            if found != __version__:
+                return f" This is gpuq {__version__}, and gpuq {found} answers; `--help` is of this one."
+        return ""
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:

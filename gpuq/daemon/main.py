@@ -25,6 +25,7 @@ from gpuq.adapters.lock import only_one
 from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
+from gpuq.adapters.systemd import extend_start
 from gpuq.daemon.clock import SteadyClock
 from gpuq.daemon.credentials import Credentials
 from gpuq.daemon.inbox import EventInbox
@@ -85,6 +86,7 @@ async def _run(settings: Settings, holder: str) -> None:
         try:
             learner = Learner(store, Shelf(settings.home.models), settings.learning, settings.admission)
             await run_blocking(order_key, settings.home, settings.worker.host, store)
+            extend_start()
             # Before it may lead, so that a takeover need not read the whole history.
             await run_blocking(learner.catch_up, time.time())
             epoch = await stand_by(store, holder, run_blocking, stop, partial(_tell_systemd, notify, "standby"))

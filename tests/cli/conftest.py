@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from gpuq import __version__
 from tests.support import forked
 
 
@@ -58,6 +59,8 @@ class FakeApi:
         waiting = self.answers.get((request.method, request.path))
         if not waiting and request.path == "/api/v1/arrays":
             return Reply({"arrays": []})  # a single id might be an array's
+        if not waiting and request.path == "/version":
+            return Reply({"version": __version__, "api": "v1"})  # asked for after a refusal
         self.requests.append(request)
         if not waiting:
             return problem(404, 3, f"Nothing is served at {request.path}.", "See the list.")

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from gpuq import __version__
 from gpuq.cli.client import HttpClient, Lost, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from gpuq.home import Home
@@ -59,6 +60,14 @@ def test_over_tcp_the_token_of_the_home_is_sent(gpuq: Command, api: FakeApi, por
 def test_the_host_may_come_from_the_environment(gpuq: Command, api: FakeApi, port: int) -> None:
     api.on("GET", "/api/v1/gpus", samples.DEVICES)
     assert gpuq("gpus", GPUQ_HOST=f"http://127.0.0.1:{port}", GPUQ_HOME="/nonexistent").code == 0
+
+
+def test_an_endpoint_of_another_release_that_refuses_something_is_named(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/jobs", problem(422, 2, "The submission is not sound.", "Correct it."))
+    api.on("GET", "/version", {"version": __version__, "api": "v1"})
+    assert gpuq("submit", "--", "true").err.endswith("Correct it.\n")
+    api.on("GET", "/version", {"version": "0.0.9", "api": "v1"})
+    assert f"Correct it. This is gpuq {__version__}, and gpuq 0.0.9 answers" in gpuq("submit", "--", "true").err
 
 
 def logged_in(gpuq: Command, *words: str, token: str = "a-token\n") -> Done:

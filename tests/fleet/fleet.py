@@ -52,6 +52,18 @@ systemctl start lab-postgresql 2>/dev/null || systemd-run --quiet --unit=lab-pos
 """
 # Hosts have one tree of control groups, so that of one lab may remove the group that that of another has just made for its Redis.
 _START_REDIS = "until systemctl start lab-redis && sleep 0.2 && systemctl is-active --quiet lab-redis; do :; done"
+# The servers of the lab are transient units; these are there after a boot, too.
+_ENABLE_SERVERS = """
+mkdir -p /etc/systemd/system/multi-user.target.wants
+for unit in /run/systemd/transient/lab-*.service; do
+    cp $unit /etc/systemd/system
+    ln -s ../${unit##*/} /etc/systemd/system/multi-user.target.wants
+done
+# As Debian's unit does; at SIGTERM PostgreSQL waits for its clients.
+mkdir /etc/systemd/system/lab-postgresql.service.d
+printf '[Service]\nKillSignal=SIGINT\n' >/etc/systemd/system/lab-postgresql.service.d/stop.conf
+systemctl daemon-reload
+"""
 _PROMOTE = "runuser -u postgres -- /usr/lib/postgresql/15/bin/pg_ctl -D /var/lib/lab-pg -w promote"
 
 
@@ -84,7 +96,7 @@ class Fleet:
     def _install(self) -> None:
         self.lab.up(*HOSTS)
         self.lab.servers("db")
-        self.shell("db", _REPLICATE)
+        self.shell("db", _REPLICATE + _ENABLE_SERVERS)
         self.follow("replica")
         addresses = ",".join(self.lab.address(host) for host in ("db", "replica"))
         settings = {
@@ -121,7 +133,7 @@ class Fleet:
         """Start all units that do not run, put drained hosts back, and wait until every host can run jobs."""
         for host in WORKERS:
             units = ["gpuqd", "gpuq-api", "gpuq-worker"] if host in DISPATCHERS else ["gpuq-worker"]
-            self.lab.run(host, "systemctl", "start", *units)
+            self.lab.run(host, "systemctl", "enable", "--quiet", "--now", "gpuq.target", *units)
         wait_for(lambda: self.leader()[1] and self.get("/api/v1/hosts")[0] == 200, 60)
         for (host,) in self.sql("SELECT host FROM drained_hosts"):
             self.resume(host)
@@ -155,6 +167,12 @@ class Fleet:
         """What the command prints as JSON. Raises LabError if it fails."""
         command = ["runuser", "-u", user, "--", "env", f"GPUQ_HOME={HOME}", "/opt/gpuq/bin/gpuq"]
         return json.loads(self.lab.run(host, *command, *words).stdout)
+
+    def switch_off(self, host: str, *, in_order: bool) -> None:
+        """Switch a host off, as `poweroff` does, or as if its power failed."""
+        if host in self._databases:
+            self._databases.pop(host).close()
+        (self.lab.shut_down if in_order else self.lab.kill)(host)
 
     def signal(self, host: str, unit: str, number: str, *, if_any: bool = False) -> None:
         """Send a signal to the main process of a unit. Raises LabError if it has none, unless `if_any`."""
@@ -318,13 +336,17 @@ class Fleet:
     def faults(self, jobs: Iterable[int]) -> list[str]:
         """What is wrong with jobs that have ended and should have run once, to the exit codes that `submit` gave them."""
         wanted = list(jobs)
+        return ledger.faults(self.runs(wanted), wanted) + self.wrong_codes(wanted)
+
+    def wrong_codes(self, jobs: Iterable[int]) -> list[str]:
+        """Jobs that have ended, and not to the exit codes that `submit` gave them."""
+        wanted = list(jobs)
         codes = self.codes(wanted)
-        others = [
+        return [
             f"job {job} has exit code {codes.get(job)}; its output: {self.output(job)[-1000:]!r}"
             for job in wanted
             if codes.get(job) != self._wanted_codes.get(job, 0)
         ]
-        return ledger.faults(self.runs(wanted), wanted) + others
 
 
 def uptime() -> float:

@@ -1,8 +1,9 @@
 """A job that keeps its own books, in a file of its host: python3 ledger_job.py SECONDS [EXIT CODE]
 
-Each line is `what JOB ATTEMPT HOST seconds pid`: a start, that it still runs (ten times a second), and its end. The seconds are
-since the boot of the machine that all hosts of a lab share, so the lines of several hosts have one clock. A run without an end
-was killed after its last line.
+It prints its job and attempt. Each line of the file is `what JOB ATTEMPT HOST seconds pid`: a start, that it still runs (ten
+times a second), and its end. The seconds are since the boot of the machine that all hosts of a lab share, so the lines of
+several hosts have one clock. A run without an end was killed after its last line. At SIGTERM it ends with its exit code, as
+a job that has saved its work does.
 """
 
 import os
@@ -18,7 +19,8 @@ def main() -> None:
     seconds, code = float(sys.argv[1]), int((sys.argv[2:] or ["0"])[0])
     until = now() + seconds
     write("start")
-    signal.signal(signal.SIGTERM, lambda *_: (write("end"), sys.exit(143)))
+    print(os.environ["GPUQ_JOB_ID"], os.environ["GPUQ_ATTEMPT"], flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: (write("end"), sys.exit(code)))
     while (left := until - now()) > 0:
         time.sleep(min(left, 0.1))
         write("alive")

@@ -285,6 +285,16 @@ def test_a_job_runs_on_and_its_exit_code_is_known_without_any_process_of_gpuq(ho
     assert (end["state"], end["exit_code"]) == ("FAILED", 5)
 
 
+def test_a_job_ends_as_it_did_although_pid_1_has_read_all_units_again(host: Host) -> None:
+    """As it does for `systemctl enable`, and whenever a package that has units is installed."""
+    waits = "until [ -e ~/go ]; do sleep 0.1; done"
+    jobs = {code: host.submit("ann", "sh", "-c", f"{waits}; exit {code}") for code in (0, 3)}
+    wait_for(lambda: all(host.is_up(job) for job in jobs.values()), 30)
+    host.shell("systemctl daemon-reload; touch /home/ann/go")
+    ends = {code: host.end(job) for code, job in jobs.items()}
+    assert {code: end["exit_code"] for code, end in ends.items()} == {0: 0, 3: 3}, ends
+
+
 def test_a_job_outlives_a_restart_of_the_worker_service_and_can_still_be_stopped(host: Host) -> None:
     job = host.submit("ann", "sleep", "300")
     wait_for(lambda: host.is_up(job), 30)

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.packages.conftest import ROOT, why_no_root
+
 MIRROR = "http://deb.debian.org/debian"
 KEPT = ROOT / "build" / "package-test"
 # What a person would type. It fails with the first command that does.
@@ -27,28 +27,6 @@ gpuq wait $job
 gpuq logs $job
 """
 pytestmark = pytest.mark.packages
-
-
-@cache
-def why_no_root() -> str | None:
-    if os.geteuid() != 0:
-        return "a clean root needs root"
-    missing = [name for name in ("debootstrap", "dpkg-deb", "unshare", "chroot") if shutil.which(name) is None]
-    return f"needs {', '.join(missing)}: apt-get install debootstrap" if missing else None
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the packages."""
-    out = tmp_path_factory.mktemp("packages")
-    which = [] if why_no_root() is None else ["--only", "wheels"]
-    command = [sys.executable, str(ROOT / ".ci/packages/build.py"), "--out", str(out), *which]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "No matching distribution" in done.stderr or "NewConnectionError" in done.stderr:
-        pytest.skip("the package index cannot be reached")
-    assert done.returncode == 0, done.stderr
-    sys.stdout.write(done.stdout)
-    return out
 
 
 @pytest.fixture(scope="module")

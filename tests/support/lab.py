@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.patience import wait_for
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 _UNPACKED = Path(tempfile.gettempdir()) / "gpuq-lab-packages"
 # A mount namespace that nothing leaves: the lab's mounts, and `ip netns`, whose names are mounts in /run/netns.
@@ -122,6 +124,11 @@ class Lab:
     def kill(self, host: str) -> None:
         """Switch a host off as if its power failed."""
         self.command("kill", host)
+
+    def shut_down(self, host: str) -> None:
+        """Switch a host off in order: systemd ends its units and then all processes."""
+        self.run(host, "systemctl", "poweroff", "--no-block")
+        wait_for(lambda: not self.is_up(host), 120)
 
     def boot(self, host: str) -> None:
         """Start a host that was switched off: a new boot."""

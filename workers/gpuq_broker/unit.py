@@ -63,7 +63,10 @@ def properties(
         ("StandardOutput", ("s", "null")),
         ("StandardError", ("s", "journal")),
         ("ExecStart", ("a(sasb)", [(shim[0], shim, False)])),
-        ("ExecStopPostEx", ("a(sasas)", [(ended[0], ended, ["privileged"])])),
+        # As root, because of `PermissionsStartOnly`. Not `ExecStopPostEx`: systemd 252 writes that name into the unit's file, and
+        # does not know it when it reads all units again (`daemon-reload`); then nothing would write the exit status.
+        ("ExecStopPost", ("a(sasb)", [(ended[0], ended, False)])),
+        ("PermissionsStartOnly", ("b", True)),
         # SIGTERM to every process at once, and SIGKILL to what is left: nothing that a job starts escapes its control group.
         ("KillMode", ("s", "control-group")),
         ("TimeoutStopUSec", ("t", _usec(order.grace_s + _MARGIN_S))),

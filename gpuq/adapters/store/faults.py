@@ -111,8 +111,19 @@ _ATTEMPT = re.compile(r"^- host: '([^']*)',.*?: (connection .*)$", re.MULTILINE)
 
 def translate(error: SQLAlchemyError, label: str) -> GpuqError:
     """The gpuq error for `error` of the database that messages call `label`."""
+    error = _first_of_sqlite(error)
     meaning = _meaning(error)
     return meaning.cls(meaning.sentence.format(label=label, detail=_detail(error)), fix=meaning.fix)
+
+
+def _first_of_sqlite(error: SQLAlchemyError) -> SQLAlchemyError:
+    """What went wrong first: when the disk is full SQLite ends the transaction, and what Alembic tidies up then fails too."""
+    first, earlier = error, error.__context__
+    while earlier is not None:
+        if isinstance(earlier, DBAPIError) and hasattr(earlier.orig, "sqlite_errorname"):
+            first = earlier
+        earlier = earlier.__context__
+    return first
 
 
 def _detail(error: SQLAlchemyError) -> str:

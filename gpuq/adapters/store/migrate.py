@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -24,6 +25,7 @@ from gpuq import settings
 from gpuq.adapters.store import revision as schema_revision
 from gpuq.adapters.store.database import Database, create_file
 from gpuq.adapters.store.schema import HEAD, OLDEST_GPUQ, leadership
+from gpuq.adapters.systemd import extend_start
 from gpuq.errors import Failure, GpuqError
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def upgrade(database_url: str) -> None:
         if found is not None and found > HEAD:
             schema_revision.refuse_newer(connection, found)
             return
+        extend_start()
         command.upgrade(_alembic(connection), HEAD)
         connection.execute(leadership.update().values(oldest_gpuq=OLDEST_GPUQ))
 
@@ -118,4 +121,5 @@ def _alembic(connection: Connection) -> Config:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the transaction ends with the process
     sys.exit(main())

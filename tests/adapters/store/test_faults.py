@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import event
 
 import gpuq
-from gpuq.adapters.store import database, open_store
+from gpuq.adapters.store import database, migrate, open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import upgrade
@@ -89,22 +89,36 @@ except GpuqError as error:
 """
 
 
-def test_jobs_confirmed_before_the_disk_was_full_are_there(sqlite_url: str) -> None:
-    """A real process whose files may not grow beyond 1 MiB: write(2) itself fails."""
+def on_a_full_disk(*words: str) -> subprocess.CompletedProcess[str]:
+    """A real process of Python whose files may not grow beyond 1 MiB: write(2) itself fails."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
 
-    done = subprocess.run(
-        [sys.executable, "-c", ON_A_FULL_DISK, sqlite_url],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        preexec_fn=limit,
-    )
+    words = (sys.executable, *words)
+    return subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+
+
+def test_an_upgrade_on_a_full_disk_says_so_and_changes_nothing(tmp_path: Path, sqlite_url: str) -> None:
+    """SQLite ends the transaction, so that what Alembic tidies up fails as well."""
+    migrate.downgrade(sqlite_url, "0005")
+    with sqlite3.connect(tmp_path / "gpuq.db") as record:
+        record.execute("INSERT INTO jobs VALUES (1, 'ann', NULL, 'FAILED', 0, 500, 0, 0, NULL, NULL)")
+        record.executemany(
+            "INSERT INTO attempts (job, number, host, devices, launched_at, launch, features) "
+            "VALUES (1, ?, 'node', '[]', 0, '{}', hex(zeroblob(1000)))",
+            [(number,) for number in range(500)],
+        )
+    record.close()
+    done = on_a_full_disk("-m", "gpuq.adapters.store.migrate", sqlite_url)
+    assert (done.returncode, "could not be read or written: disk I/O error" in done.stderr) == (1, True), done.stderr
+    assert migrate.revision(sqlite_url) == "0005"
+    upgrade(sqlite_url)
+
+
+def test_jobs_confirmed_before_the_disk_was_full_are_there(sqlite_url: str) -> None:
+    done = on_a_full_disk("-c", ON_A_FULL_DISK, sqlite_url)
     kind, reported, message = done.stdout.strip().split("|")
     assert (kind, done.stderr) == ("Failure", "")
     assert "could not be read or written" in message
