@@ -99,6 +99,11 @@ _SAVES = (
     "(?:grad|gradient|activation)s?-?checkpoint(?:ing)?|checkpoint-activations|recompute|recomputation|remat|offload|offloading|"
     "bits|[48]bit|int[48]|nf4|quant|quantize|quantization|peft|adapters|lora|qlora|freeze|frozen|zero|fsdp"
 )
+# Of a number that is no fraction some of these are sizes: frames of a clip, units of the layers `l1` and `l2`.
+_FACTORS = (
+    r"betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping|noise|margin"
+    r"|temperature|temp"
+)
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.EXPONENT, r"(?:^|-)log-?2(?:-|$)|(?:max|tree|octree)-depth$"),
     (Meaning.ACCUMULATION, r"accum|(?:mini|micro)-?batches"),
@@ -132,6 +137,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 f"(?:^|-)(?:{_REPORTS})-(?:[a-z]+-){{0,3}}(?:{_OFTEN})$",
                 f"(?:^|-)(?:{_OFTEN})-(?:{_REPORTS})$",
                 f"(?:^|-)(?:{_OUTPUT})-?(?:{_PLACE})$",
+                r"^(?:sampl(?:e|ing)|images?|img|preview|gen|generate|infer|render|demo|fid)-(?:every|interval|freq|frequency|period)$",
                 f"^(?!(?:{_INSTEAD}|checkpoint|checkpointing|ckpt|profile)$)(?:{_REPORTS}|{_OUTPUT})$",
                 r"^(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)-(?:out|output)$",
                 r"^(?:out|output)-(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)$",
@@ -161,10 +167,10 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
                 _last(
-                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping",
-                    "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|schedulers?|sched",
+                    _FACTORS,
+                    "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|schedulers?|sched",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
-                    "noise|noise-std|init-std|margin|timeout|kl|hflip|vflip|cutmix|mixup",
+                    "noise-std|init-std|timeout|kl|hflip|vflip|cutmix|mixup",
                     "(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight",
                 ),
                 _ONE_OF_EQUALS,
@@ -288,6 +294,7 @@ _LEAVES_OUT = re.compile(
     r"|reg|regularization|kl|gamma|alpha|[a-z0-9]+-alpha|(?!lr|learning|ema)[a-z]+-gamma"
     r"|(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight)(?:-|$)|(?:^|-)ema-(?:[a-z]+-)*decay$"
 )
+_MAY_BE_SIZE = re.compile(rf"^(?!lr-|learning-)(?:[a-z0-9]+-)*(?:{_FACTORS}|clip)$")
 _SAVING, _WHICH = re.compile(_any(_SAVES)), re.compile(_ONE_OF_EQUALS)
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
 # All names of settings in use are shorter, and some patterns take long for a name of thousands of letters.
@@ -333,6 +340,11 @@ def meaning(name: str) -> Meaning:
 def leaves_out_at_zero(name: str) -> bool:
     """Whether a setting of this plain name, which is harmless, switches something on that zero switches off."""
     return bool(_LEAVES_OUT.search(plain(name)))
+
+
+def may_be_size(name: str) -> bool:
+    """Whether a setting of this plain name, which is a factor as a rule, is a size where it is a whole number."""
+    return bool(_MAY_BE_SIZE.search(plain(name)))
 
 
 def may_be_secret(name: str) -> bool:
