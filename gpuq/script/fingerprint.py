@@ -333,9 +333,9 @@ def _of_shell(text: str, folders: Sequence[Path]) -> Iterator[str]:
             ):
                 yield f"for {command[1]} in {len(command) - 3}"
                 continue
-            for name, value in pairs(command):
-                default = _DEFAULT.fullmatch(value or "")
-                yield f"{name} {'#' if is_harmless(name, default[1] if default else value) else value}"
+            for name, given in pairs(command):
+                value = default[1] if (default := _DEFAULT.fullmatch(given or "")) else given
+                yield f"{name} {'#' if is_harmless(name, value) else given}"
                 path = _config_in(folders, name, value, is_copied=command[0] in _COPIES)
                 yield from () if path is None else _of_config(read(path))
 

@@ -101,8 +101,8 @@ _SAVES = (
 )
 # Of a number that is no fraction some of these are sizes: frames of a clip, units of the layers `l1` and `l2`.
 _FACTORS = (
-    r"betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping|noise|margin"
-    r"|temperature|temp"
+    r"betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping"
+    r"|noise|margin"
 )
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.EXPONENT, r"(?:^|-)log-?2(?:-|$)|(?:max|tree|octree)-depth$"),
@@ -168,7 +168,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 ),
                 _last(
                     _FACTORS,
-                    "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|schedulers?|sched",
+                    "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|schedulers?|sched",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
                     "noise-std|init-std|timeout|kl|hflip|vflip|cutmix|mixup",
                     "(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight",
@@ -207,7 +207,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.LENGTH,
-        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
+        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:its|niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
         rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:(?!(?:{_OF_A_PART})-)[a-z]+-)*(?:{_OF_A_RUN})$|"
         r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|folds|trials)$|"
         r"^(?:n|num)-?iters$",

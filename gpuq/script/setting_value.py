@@ -214,6 +214,12 @@ def count_of(raw: Any) -> int | None:
     return text.count(",") + 1 if _LIST.fullmatch(text) else None
 
 
+def count_of_ids(raw: Any) -> int | None:
+    """How many GPUs `0,1` or `[0]` lists; None for a number of GPUs."""
+    is_list = isinstance(raw, list | tuple) or str(raw).startswith("[")
+    return count_of(raw) or (1 if is_list else None)
+
+
 def digest(text: str, of: str = "digest") -> str:
     """What stands for a text that is not stored itself; `of` says what it is."""
     return f"{of}-{short_digest(text)}"

@@ -29,6 +29,7 @@ from gpuq.script.setting_value import (
     WORD,
     Value,
     count_of,
+    count_of_ids,
     digest,
     hides_gpus,
     is_no_secret,
@@ -77,7 +78,7 @@ class EffectiveSettings:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
         if plain(name).endswith(("seed", "seeds")) and (count := count_of(raw)):
             name, raw = "seeds", count
-        elif GPUS.fullmatch(plain(name)) and (count := count_of(raw)):
+        elif GPUS.fullmatch(plain(name)) and (count := count_of_ids(raw)):
             name, raw = "gpus", count
         dotted, short = _dotted(name), _key(name)
         about = meaning(dotted)

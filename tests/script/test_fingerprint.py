@@ -221,6 +221,15 @@ def test_of_a_shell_script_the_words_of_its_commands_count_and_the_files_that_th
     assert (code(tmp_path, files) != code(tmp_path, edited)) is counts
 
 
+def test_a_configuration_that_a_shell_script_names_as_a_default_counts(tmp_path: Path):
+    files = {
+        "run.sh": 'CONFIG=${CONFIG:-"./conf/small.toml"}\npython t.py --config $CONFIG\n',
+        "conf/small.toml": "dim = 64\n",
+    }
+    wide = {**files, "conf/small.toml": "dim = 4096\n"}
+    assert code(tmp_path, files) != code(tmp_path, wide)
+
+
 def test_what_is_piped_into_a_command_of_the_next_line_counts(tmp_path: Path):
     piped = "echo {} |\n  python u.py\n"
     before = code(tmp_path, {"run.sh": piped.format(64)})

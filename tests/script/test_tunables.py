@@ -217,6 +217,8 @@ def test_of_several_gpus_their_number_counts():
     assert of("0") == of("3") == {}
     assert of("0,1,2,3") == of("4,5,6,7") == {"gpus": 4.0}
     assert of("0,1") == {"gpus": 2.0}
+    assert effective_settings(["trainer.devices=[3]"], {}).values == {"gpus": 1.0}
+    assert effective_settings(["trainer.devices=3"], {}).values == {"devices": 3.0}
 
 
 @pytest.mark.parametrize(
