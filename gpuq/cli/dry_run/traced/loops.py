@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _ROUNDS, _MOST_LISTED, _MOST_NUMBERS = 3, 32, 24
 _LOOPS = (ast.For, ast.While)
@@ -25,9 +25,11 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What may be called to compute with what a number is compared.
 _COMPUTING = frozenset({"len", "int", "round", "min", "max", "abs"})
 
-# A file and the line of a loop in it, 0 for what is in no loop.
-Place = tuple[str, int]
-Limits = Sequence[tuple[str, Callable[[], Any]]]
+if TYPE_CHECKING:  # Python 3.8 has no such types
+    Place = tuple[str, int]
+    """A file and the line of a loop in it, 0 for what is in no loop."""
+    Limits = Sequence[tuple[str, Callable[[], Any]]]
+    """Each with "=" or "%", see `_Marking`."""
 
 
 class Loops:
@@ -64,14 +66,15 @@ class Loops:
     def over(self, items: Iterable[Any], place: Place, limits: Limits) -> Iterator[Any]:
         """What a loop at this place goes through; `limits`: see `_Marking`."""
         iterator = iter(items)
-        for item in iterator:
+        # Of what the script has let go nothing may be held here.
+        while item := [*islice(iterator, 1)]:
             if self.is_cut and place in self.around and place not in self.remaking:
                 # Within a loop around this one it comes again, and then shows no more.
                 limits = () if place in self._shown else limits
                 self._shown.add(place)
-                yield from _few(item, iterator, getattr(items, "iterable", items), limits)
+                yield from _few(item.pop(), iterator, getattr(items, "iterable", items), limits)
                 return
-            yield item
+            yield item.pop()
 
     def counted(self, number: Any, place: Place, name: str, limits: Limits) -> Any:
         """The number that something is counted up to, in place of the next one."""
@@ -105,9 +108,11 @@ def _telling(number: int, of: range | None, limits: Limits) -> list[int]:
                 at = math.ceil(limit)
                 at = (number // at + 1) * at if what == "%" else at
                 found.update((at - 1, at, at + 1))
-    if of is not None:
-        return [*(one for one in sorted(found)[:_MOST_NUMBERS] if one in of and one >= number), *of[-2:]]
-    return [one for one in sorted(found) if one >= number][:_MOST_NUMBERS]
+    if of is None:
+        return [one for one in sorted(found) if one >= number][:_MOST_NUMBERS]
+    rest = of[of.index(number) :]
+    later = sorted((one for one in {*found, *rest[:2]} if one in rest), key=rest.index)
+    return [*dict.fromkeys((*later[:_MOST_NUMBERS], *rest[-2:]))]
 
 
 def _marked(tree: ast.Module, path: str) -> ast.Module:

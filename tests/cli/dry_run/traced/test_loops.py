@@ -47,6 +47,18 @@ def test_of_many_epochs_the_next_and_the_last_ones_are_made(run: Any) -> None:
     assert run("for epoch in range(90):\n  note(epoch); step()\n") == [0, 1, 2, 3, 88, 89]
 
 
+def test_numbers_may_go_down(run: Any) -> None:
+    assert run("for epoch in range(90, 0, -1):\n  note(epoch); step()\n") == [90, 89, 88, 87, 2, 1]
+
+
+def test_what_a_script_lets_go_is_held_nowhere(run: Any) -> None:
+    source = (
+        "import weakref\nclass Batch: pass\nseen = []\nfor batch in (Batch() for _ in range(9)):\n"
+        "  seen.append(weakref.ref(batch)); del batch; note(seen[-1]()); step()\n  if len(seen) == 2: break\n"
+    )
+    assert run(source) == [None, None]
+
+
 def test_rounds_with_which_the_script_compares_the_number_are_made(run: Any) -> None:
     source = "start = 1000\nfor it in range(100_000):\n  step()\n  if it == start: note('average')\n"
     assert run(source + "  if (it + 1) % 5000 == 0: note('validation')\n") == ["average", "validation", "validation"]
