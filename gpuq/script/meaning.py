@@ -99,11 +99,6 @@ _SAVES = (
     "(?:grad|gradient|activation)s?-?checkpoint(?:ing)?|checkpoint-activations|recompute|recomputation|remat|offload|offloading|"
     "bits|[48]bit|int[48]|nf4|quant|quantize|quantization|peft|adapters|lora|qlora|freeze|frozen|zero|fsdp"
 )
-# Of a number that is no fraction some of these are sizes: frames of a clip, units of the layers `l1` and `l2`.
-_FACTORS = (
-    r"betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping"
-    r"|noise|margin"
-)
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.EXPONENT, r"(?:^|-)log-?2(?:-|$)|(?:max|tree|octree)-depth$"),
     (Meaning.ACCUMULATION, r"accum|(?:mini|micro)-?batches"),
@@ -167,10 +162,10 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                     "local-?rank|node-?rank|gpu-?ids?|device-?ids?|cuda-?device",
                 ),
                 _last(
-                    _FACTORS,
+                    "betas?|beta-?[0-9]|eps|epsilon|tau|tol|tolerance|decay|gamma|l1|l2|reg|ridge|lasso|coeff?|coefficient|clipping",
                     "clip(?!-(?:name|type|id)$)|clip-v?loss|clip-grad(?:ient)?s?|temperature|temp|schedulers?|sched",
                     "color|message|group|project|entity|port|host|addr|address|url|user|email|label|[a-z]+-alpha",
-                    "noise-std|init-std|timeout|kl|hflip|vflip|cutmix|mixup",
+                    "noise|noise-std|init-std|margin|timeout|kl|hflip|vflip|cutmix|mixup",
                     "(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight",
                 ),
                 _ONE_OF_EQUALS,
@@ -294,7 +289,8 @@ _LEAVES_OUT = re.compile(
     r"|reg|regularization|kl|gamma|alpha|[a-z0-9]+-alpha|(?!lr|learning|ema)[a-z]+-gamma"
     r"|(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight)(?:-|$)|(?:^|-)ema-(?:[a-z]+-)*decay$"
 )
-_MAY_BE_SIZE = re.compile(rf"^(?!lr-|learning-)(?:[a-z0-9]+-)*(?:{_FACTORS}|clip)$")
+# Of whole numbers some factors are sizes: frames of a clip, units of the layers `l1` and `l2`, a vector of noise.
+_MAY_BE_SIZE = re.compile(r"^(?!lr-|learning-)(?:[a-z0-9]+-)*(?:beta|clip|gamma|l1|l2|margin|noise|tau)$")
 _SAVING, _WHICH = re.compile(_any(_SAVES)), re.compile(_ONE_OF_EQUALS)
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
 # All names of settings in use are shorter, and some patterns take long for a name of thousands of letters.

@@ -159,7 +159,7 @@ def test_another_network_file_or_command_is_another_work(before: str, after: str
     [
         "--out_dir=out-small", "--name second", "--run-name run-3", "--model-dir out/run_17", "--resume auto",
         "--load ckpt_000100.pt", "--save other.pt", "--learning_rate 3 --seed 4", "--start-epoch 0", "--output /tmp/x.txt",
-        "--predictions a.txt",
+        "--predictions a.txt", "--sample-every 100", "--image-interval 5",
     ],
 )  # fmt: skip
 def test_names_of_runs_and_results_are_not_kept(words: str):
