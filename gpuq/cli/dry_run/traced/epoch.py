@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loops import Loops
+    from loops import ScriptLoops
 
 _BATCHES = 3
 # So many steps that need no more than those before are enough, in loops of packages and of the script's own.
@@ -26,7 +26,7 @@ _LONGEST_S = 60
 class Epoch:
     """What comes after the steps that showed enough. `over` is called when enough of it was seen; it must not return."""
 
-    def __init__(self, over: Callable[[], None], loops: Loops) -> None:
+    def __init__(self, over: Callable[[], None], loops: ScriptLoops) -> None:
         self._over, self._loops = over, loops
         self.is_cut = False
         """Whether enough was seen, so that the rest is gone through."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # Python 3.8 has no such types
     """Each with "=" or "%", see `_Marking`."""
 
 
-class Loops:
+class ScriptLoops:
     """Shortens the loops of the script's own code: in those `around` it made a step, in those `remaking` it made an optimizer."""
 
     def __init__(self, not_of_script: tuple[str, ...]) -> None:

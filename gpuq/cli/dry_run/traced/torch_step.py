@@ -20,7 +20,7 @@ import torch
 from allocator import CachingAllocator  # beside this file, which `main` has put first on the path
 from attention import attended
 from epoch import Epoch
-from loops import Loops
+from loops import ScriptLoops
 from repeats import NOT_OF_SCRIPT, Origins
 from rounds import Rounds
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -183,7 +183,7 @@ class Training:
     def __init__(self, report: Callable[[dict[str, Any]], None], whole: int) -> None:
         self._report = report
         self.counted, self.rounds, self.on_meta, self.origins = Counted(), Rounds(), OnMeta(whole), Origins()
-        self.loops = Loops(NOT_OF_SCRIPT)
+        self.loops = ScriptLoops(NOT_OF_SCRIPT)
         self.epoch = Epoch(self.tell, self.loops)
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._histories: weakref.WeakKeyDictionary[Any, list[torch.Tensor]] = weakref.WeakKeyDictionary()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuq.cli.dry_run.traced.loops import Loops
+from gpuq.cli.dry_run.traced.loops import ScriptLoops
 from gpuq.cli.dry_run.traced.repeats import NOT_OF_SCRIPT, Origins
 
 
@@ -20,7 +20,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
     for name in ("__gpuq_over__", "__gpuq_counted__"):
         monkeypatch.setattr(builtins, name, None, raising=False)
-    loops, origins = Loops(NOT_OF_SCRIPT), Origins()
+    loops, origins = ScriptLoops(NOT_OF_SCRIPT), Origins()
     loops.install()
     noted: list[Any] = []
     steps = iter(range(1000))
