@@ -21,6 +21,7 @@ _BATCHES = 3
 # So many steps that need no more than those before are enough, in loops of packages and of the script's own.
 _STEPS, _STEPS_OF_OWN = 3, 100
 _LONGEST_S = 60
+_STARTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
 
 
 class Epoch:
@@ -38,6 +39,7 @@ class Epoch:
         """Enough was seen. Unless the rest has to be seen `to_its_end`, a part of it may be enough. Where neither a loop of the
         script nor a loader goes on, nothing tells how to come to the end of the epoch."""
         self.is_cut = self._loops.is_cut = True
+        sys.addaudithook(_reach_nothing)
         if self._loops.go_on:
             self._limit = math.inf if to_its_end else _STEPS_OF_OWN
         elif self._reading == 0:
@@ -66,6 +68,12 @@ class Epoch:
                 count += 1
         finally:
             self._reading -= 1
+
+
+def _reach_nothing(event: str, given: tuple[Any, ...]) -> None:
+    """What a script does at its end is not done: it may submit the next job, or shut the machine down."""
+    if event in _STARTS or (event == "socket.connect" and isinstance(given[1], (str, bytes))):
+        raise PermissionError(f"{event}: a dry run starts no process, and connects to no socket, after the first steps")
 
 
 def _validate_at_once() -> None:
