@@ -265,12 +265,16 @@ def _copied(top: Path, new: Path) -> dict[str, str]:
     commit = git(top, "commit-tree", tree, "-p", "HEAD", env=env, stdin=message).decode().strip()
     head, committed = git(top, "rev-parse", "HEAD", "HEAD^{tree}").decode().split()
     facts = {"key": commit[:_KEY_LETTERS], "commit": head, "tree": tree, "committed_tree": committed}
-    if not (new.parent / facts["key"] / _FACTS).exists():
+    existing = new.parent / facts["key"]
+    if (existing / _FACTS).exists():
+        _link_uncopied(top, existing / top.name, env)  # there may be more of these by now
+    else:
         git(folder, "checkout-index", "--all", "--quiet", env={**env, "GIT_WORK_TREE": str(folder)})
         git(folder, "update-ref", "refs/gpuq/snapshot", commit)
         git(folder, "update-ref", "--no-deref", "HEAD", head)
         git(folder, "reset", "--quiet")
-        _link_ignored(top, folder, env)
+        _link_outwards(top, folder)
+        _link_uncopied(top, folder, env)
         index.unlink()
     return {**facts, "taken_from": str(top)}
 
@@ -316,9 +320,27 @@ def _check_files(top: Path, env: Mapping[str, str]) -> None:
             )
 
 
-def _link_ignored(top: Path, folder: Path, env: Mapping[str, str]) -> None:
-    listed = git(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", env=env)
-    for name in lines(listed):
+def _link_outwards(top: Path, folder: Path) -> None:
+    """Let relative links that lead out of the tree lead to the same place from the copy. Git in the copy sees no change."""
+    moved = []
+    for line in lines(git(folder, "ls-files", "--stage", "--others", "-z")):
+        link = folder / line.rpartition("\t")[2]
+        if link.is_symlink() and not (target := link.readlink()).is_absolute():
+            meant = Path(os.path.normpath(top / link.parent.relative_to(folder) / target))
+            if not meant.is_relative_to(top):
+                link.unlink()
+                link.symlink_to(meant)
+                moved += [f"{link.relative_to(folder)}\0"] if "\t" in line else []
+    if moved:
+        git(folder, "update-index", "--skip-worktree", "-z", "--stdin", stdin=os.fsencode("".join(moved)))
+
+
+def _link_uncopied(top: Path, folder: Path, env: Mapping[str, str]) -> None:
+    """Link what git ignores, and folders without files, of which it knows nothing: results are to go there."""
+    others = ("ls-files", "--others", "--exclude-standard", "--directory", "-z")
+    ignored = lines(git(top, *others, "--ignored", env=env))
+    empty = [name for name in lines(git(top, *others, env=env)) if name.endswith("/")]
+    for name in (*ignored, *empty):
         link = folder / name.rstrip("/")
         if not _NOT_LINKED.search(name) and not link.is_symlink() and not link.exists():
             link.parent.mkdir(parents=True, exist_ok=True)

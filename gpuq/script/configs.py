@@ -55,6 +55,8 @@ class ConfigFile:
 
     entries: list[Entry] = field(default_factory=list)
     rest: str = ""
+    modules: tuple[str, ...] = ()
+    """The modules that a file of Python imports."""
 
 
 def configured(files: Iterable[ConfigFile]) -> dict[str, Any]:
@@ -222,27 +224,62 @@ def _ini(source: str) -> ConfigFile:
 
 
 def _python(source: str) -> ConfigFile:
-    """Names to which a literal is assigned, or `dict(...)` of literals; of all other statements what they do."""
+    """Names to which a literal is assigned, or `dict(...)` of literals, also within a function that returns a configuration
+    (`config.model.width = 64`); of all other statements what they do."""
     tree = parse(source.encode())
+    if tree is None:
+        return ConfigFile(rest=source)
     found: list[Entry] = []
     rest: list[str] = []
-    for node in tree.body if tree is not None else ():
-        name = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    for node in _statements(tree):
+        keys = _assigned_keys(node)
         try:
             assert isinstance(node, ast.Assign)
-            assert isinstance(name, ast.Name)
-            found += _leaves((name.id,), ast.literal_eval(_AsDisplays().visit(node.value)))
+            assert keys is not None
+            found += _leaves(keys, ast.literal_eval(_AsDisplays().visit(node.value)))
         except (AssertionError, ValueError, TypeError):
             rest.append(ast.dump(node))
-    return ConfigFile(found, "\n".join(rest)) if tree is not None else ConfigFile(rest=source)
+    return ConfigFile(found, "\n".join(rest), tuple(_imported(tree)))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a file, and those of its functions without parameters in their place."""
+    for node in tree.body:
+        arguments = node.args if isinstance(node, ast.FunctionDef) else None
+        if isinstance(node, ast.FunctionDef) and arguments is not None and not (arguments.args or arguments.kwonlyargs):
+            is_docstring = isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+            yield from node.body[is_docstring:]
+        else:
+            yield node
+
+
+def _assigned_keys(node: ast.stmt) -> tuple[str, ...] | None:
+    """Under which keys an entry stands: `("model", "width")` of `config.model.width = …`; None for what is no such assignment."""
+    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    keys: list[str] = []
+    while isinstance(target, ast.Attribute):
+        keys.append(target.attr)
+        target = target.value
+    return tuple(reversed(keys or [target.id])) if isinstance(target, ast.Name) else None
 
 
 class _AsDisplays(ast.NodeTransformer):
-    """`dict(depth=50)` as `{"depth": 50}`."""
+    """`dict(depth=50)` as `{"depth": 50}`, and `ConfigDict(…)` as what it is given."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        if getattr(node.func, "id", "") != "dict" or node.args or any(one.arg is None for one in node.keywords):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name == "ConfigDict" and len(node.args) == 1 and not node.keywords:
+            return node.args[0]
+        if name not in ("dict", "ConfigDict") or node.args or any(one.arg is None for one in node.keywords):
             return node
         keys: list[ast.expr | None] = [ast.Constant(one.arg) for one in node.keywords]
         return ast.Dict(keys, [one.value for one in node.keywords])

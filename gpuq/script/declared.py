@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuq.script.expressions import names_in
-from gpuq.script.meaning import CHOSEN, NUMBERED, Meaning, meaning, plain
+from gpuq.script.meaning import CHOSEN, NUMBERED, Meaning, may_be_size, meaning, plain
 from gpuq.script.options import NUMBER
 from gpuq.script.positional import positional_names
+from gpuq.script.setting_value import is_size
 from gpuq.script.survey import Survey
 
 # These say what is done, where a parser lists their values or the script decides by them.
@@ -57,6 +58,8 @@ class Declared:
     """Plain names of options and variables by which the script chooses from a list."""
     compared: Collection[str] = ()
     """Plain names of what decides what the script does."""
+    typed: Mapping[str, bool] = field(default_factory=dict)
+    """Plain name of an option, or of what is annotated -> whether it is declared to be a whole number."""
     draws: bool = False
     """Whether it draws sizes at random, so that they follow its seed."""
     positional: Mapping[int, str] = field(default_factory=dict)
@@ -73,6 +76,10 @@ class Declared:
             listed={plain(name) for option in options if option.listed for name in option.names},
             indexing={plain(name) for name in _indexing(surveys)},
             compared=frozenset(map(plain, _compared(surveys))),
+            typed={
+                **{plain(name): option.whole for option in options for name in option.names},
+                **{plain(name): whole for one in surveys for name, whole in one.annotated.items()},
+            },
             draws=any(_is_drawn(value) for _, value in _sizes(surveys)),
             positional=positional_names(surveys),
         )
@@ -80,7 +87,8 @@ class Declared:
     def decides(self, name: str) -> bool:
         """Whether another value of this name, which says that it is harmless, may be other work."""
         short = plain(name)
-        return short in self.compared or short in self.indexing or (self.draws and bool(_NUMBERS.fullmatch(short)))
+        draws = self.draws and bool(_NUMBERS.fullmatch(short))
+        return draws or short in self.compared or short in self.indexing or self._is_size(short)
 
     def name_of(self, spelling: str) -> str:
         """The name under which an option is compared, which may be given by its beginning as argparse takes it."""
@@ -101,7 +109,13 @@ class Declared:
             return f"{CHOSEN}{short}", f"{NUMBERED}{text}"
         if short in self.compared and _MAY_BE_CASE.fullmatch(short):
             return f"{CHOSEN}{short}", f"{NUMBERED}{text}"
+        if self._is_size(short) or (short not in self.typed and is_size(short, text)):
+            return f"{CHOSEN}{short}", text
         return None
+
+    def _is_size(self, short: str) -> bool:
+        """Whether this option has the name of a factor and is none, as it is declared to be a whole number."""
+        return self.typed.get(short, False) and may_be_size(short)
 
 
 def _compared(surveys: Sequence[Survey]) -> set[str]:

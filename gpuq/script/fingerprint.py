@@ -24,7 +24,7 @@ from gpuq.script.expressions import argument, dotted, keyword, text_of
 from gpuq.script.inputs import NUMBER_IN_NAME
 from gpuq.script.meaning import RESULTS, Meaning, meaning, names_size, plain
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, pairs
-from gpuq.script.setting_value import hides_gpus
+from gpuq.script.setting_value import hides_gpus, is_size
 from gpuq.script.settings import OPTIMIZERS
 from gpuq.script.source import SourceFile, is_file
 from gpuq.script.survey import Guards, Survey
@@ -77,6 +77,8 @@ _NO_WORK = frozenset({ast.Load, ast.Store, ast.Del, ast.Pass})
 _SHELL = frozenset({".sh", ".bash", ".zsh", ".mk"})
 _SHELL_LINE = re.compile(rb"#!.*\b(?:ba|z|da|k)?sh\b")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
+# `${LR:-0.1}`.
+_DEFAULT = re.compile(r"\$\{\w+:?[-=]([^{}]*)\}")
 _DESCRIPTOR = re.compile(r"(?<=\s)\d(?=>)")
 _OPERATOR = re.compile(r"[();&|]+")
 _REDIRECTION = re.compile(r"[&<>]*>[&<>]*")
@@ -133,6 +135,8 @@ def is_harmless(name: str | None, value: Any) -> bool:
     if name == "CUDA_VISIBLE_DEVICES":
         return not hides_gpus(str(value))
     if isinstance(value, bool):
+        return False
+    if about is Meaning.HARMLESS and is_size(name or "", value):
         return False
     if about is Meaning.HARMLESS:
         # Without momentum an optimiser has no buffer for it, and what is zero may be left out in other ways.
@@ -322,8 +326,16 @@ def _of_shell(text: str, folders: Sequence[Path]) -> Iterator[str]:
         for command, is_read in _commands(words):
             if command[0] in _MESSAGES_OF_SHELL and not is_read:
                 continue
-            for name, value in pairs(command):
-                yield f"{name} {'#' if is_harmless(name, value) else value}"
+            if (
+                command[0] == "for"
+                and command[2:3] == ["in"]
+                and all(is_harmless(command[1], one) for one in command[3:])
+            ):
+                yield f"for {command[1]} in {len(command) - 3}"
+                continue
+            for name, given in pairs(command):
+                value = default[1] if (default := _DEFAULT.fullmatch(given or "")) else given
+                yield f"{name} {'#' if is_harmless(name, value) else given}"
                 path = _config_in(folders, name, value, is_copied=command[0] in _COPIES)
                 yield from () if path is None else _of_config(read(path))
 

@@ -91,7 +91,8 @@ def _read(
     read_files = [read(path) for path in with_named(all_files, cwd)]
     # `_target_: nets.resnet.ResNet`: the module is as much of the program as those that it imports.
     words_of_files = [value for one in read_files for _, value in one.entries if isinstance(value, str)]
-    modules = modules_named(words_of_files, programs[0], cwd) if surveys else []
+    imported = [name for one in read_files for name in one.modules]
+    modules = modules_named([*words_of_files, *imported], programs[0], cwd) if surveys else []
     if further := set(modules).difference(programs, (path for path, _ in known)):
         return _read(script, given, cwd, (*files, *sorted(further)), env, around)
     return _Program(declared, code, numbers, words, own, named, read_files)

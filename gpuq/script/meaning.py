@@ -132,6 +132,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 f"(?:^|-)(?:{_REPORTS})-(?:[a-z]+-){{0,3}}(?:{_OFTEN})$",
                 f"(?:^|-)(?:{_OFTEN})-(?:{_REPORTS})$",
                 f"(?:^|-)(?:{_OUTPUT})-?(?:{_PLACE})$",
+                r"^(?:sampl(?:e|ing)|images?|img|preview|gen|generate|infer|render|demo|fid)-(?:every|interval|freq|frequency|period)$",
                 f"^(?!(?:{_INSTEAD}|checkpoint|checkpointing|ckpt|profile)$)(?:{_REPORTS}|{_OUTPUT})$",
                 r"^(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)-(?:out|output)$",
                 r"^(?:out|output)-(?:weights|model|checkpoint|ckpt|result|results|metrics|csv|json)$",
@@ -201,7 +202,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     ),
     (
         Meaning.LENGTH,
-        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
+        r"(?:^|-)n?-?epochs?(?:-|$)|^(?:its|niter|nepochs?|seeds|runs|multirun|steps?)$|(?:^|-)(?:minutes|hours|budget)$|"
         rf"(?:^|-)(?:max|total|train|training|end|stop|limit)-?(?:(?!(?:{_OF_A_PART})-)[a-z]+-)*(?:{_OF_A_RUN})$|"
         r"^(?:n|num|number-of)?-?(?:iter|iterations?|updates|episodes|batches|rounds|passes|folds|trials)$|"
         r"^(?:n|num)-?iters$",
@@ -288,6 +289,8 @@ _LEAVES_OUT = re.compile(
     r"|reg|regularization|kl|gamma|alpha|[a-z0-9]+-alpha|(?!lr|learning|ema)[a-z]+-gamma"
     r"|(?:loss|kl|pos|class|cls|aux|adv|bbox|perceptual|contrastive|recon|reg)-weight)(?:-|$)|(?:^|-)ema-(?:[a-z]+-)*decay$"
 )
+# Of whole numbers some factors are sizes: frames of a clip, units of the layers `l1` and `l2`, a vector of noise.
+_MAY_BE_SIZE = re.compile(r"^(?!lr-|learning-)(?:[a-z0-9]+-)*(?:beta|clip|gamma|l1|l2|margin|noise|tau)$")
 _SAVING, _WHICH = re.compile(_any(_SAVES)), re.compile(_ONE_OF_EQUALS)
 _COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
 # All names of settings in use are shorter, and some patterns take long for a name of thousands of letters.
@@ -333,6 +336,11 @@ def meaning(name: str) -> Meaning:
 def leaves_out_at_zero(name: str) -> bool:
     """Whether a setting of this plain name, which is harmless, switches something on that zero switches off."""
     return bool(_LEAVES_OUT.search(plain(name)))
+
+
+def may_be_size(name: str) -> bool:
+    """Whether a setting of this plain name, which is a factor as a rule, is a size where it is a whole number."""
+    return bool(_MAY_BE_SIZE.search(plain(name)))
 
 
 def may_be_secret(name: str) -> bool:

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuq.script.digests import short_digest
-from gpuq.script.meaning import RESULTS, Meaning, leaves_out_at_zero, may_be_secret, meaning, names_file, names_size
+from gpuq.script.meaning import (
+    RESULTS,
+    Meaning,
+    leaves_out_at_zero,
+    may_be_secret,
+    may_be_size,
+    meaning,
+    names_file,
+    names_size,
+)
 from gpuq.script.options import NUMBER
 
 Value = float | str
@@ -41,7 +50,11 @@ _RANGE = re.compile(r"(\d{1,9})(?:-|\.\.)(\d{1,9})")
 # Names of runs that may name a network, unless they begin as names of results do.
 _NAMES_RUN = re.compile(r"name|run|exp|experiment|tags?|(?:model|checkpoint|ckpt)-?dir")
 _COMMON_RUNS = re.compile(r"out|run|exp|result|log|save|test|train")
+# Of a whole number from here on that nothing else says to be a factor.
+_LEAST_SIZE = 8
 _GPU = re.compile(r"(?:cuda-)?(?:gpu|device)(?:-?ids?)?")
+GPUS = re.compile(r"(?:cuda-)?(?:gpu|device)s?(?:-?ids?)?")
+"""Which GPUs there are: only their number matters."""
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
 
 
@@ -60,7 +73,7 @@ def kept(name: str, raw: Any) -> Iterator[tuple[str, Value]]:
     short = name[: LONGEST_NAME - 12]
     if are_equal:
         yield f"{short}-layers", float(len(sizes))
-    elif sizes and (whole := sum(sizes)):
+    elif sizes and (whole := sum(sizes)) and meaning(name) is not Meaning.LENGTH:
         yield f"{short}-proportions", digest(repr([round(size / whole, 3) for size in sizes]), "of")
 
 
@@ -118,6 +131,13 @@ def is_no_secret(about: Meaning, raw: Any) -> bool:
 def hides_gpus(visible: str) -> bool:
     """Whether no GPU is left by this value of `CUDA_VISIBLE_DEVICES`."""
     return visible.strip() in ("", "-1", "NoDevFiles")
+
+
+def is_size(name: str, raw: Any) -> bool:
+    """Whether the number of a setting with the name of a factor is rather a size: `clip: 16`, but not `clip: 16.0`."""
+    is_whole = isinstance(raw, int | str) and not isinstance(raw, bool) and str(raw).strip().isdecimal()
+    number = float(raw) if is_whole and isinstance(raw, str) else raw  # it may have thousands of digits
+    return is_whole and number >= _LEAST_SIZE and may_be_size(name)
 
 
 def is_zero(raw: Any) -> bool:
@@ -192,6 +212,12 @@ def count_of(raw: Any) -> int | None:
     if found := _RANGE.fullmatch(text):
         return abs(int(found[2]) - int(found[1])) + 1
     return text.count(",") + 1 if _LIST.fullmatch(text) else None
+
+
+def count_of_ids(raw: Any) -> int | None:
+    """How many GPUs `0,1` or `[0]` lists; None for a number of GPUs."""
+    is_list = isinstance(raw, list | tuple) or str(raw).startswith("[")
+    return count_of(raw) or (1 if is_list else None)
 
 
 def digest(text: str, of: str = "digest") -> str:

@@ -43,6 +43,8 @@ class Option:
     """Whether its values are listed."""
     several: bool = False
     """Whether it takes several words."""
+    whole: bool = False
+    """Whether it is declared to be a whole number."""
 
 
 @dataclass
@@ -58,6 +60,8 @@ class Survey:
     """Name (of an attribute, its last part) -> what is assigned to it anywhere."""
     named: list[tuple[str, ast.expr, Guards]] = field(default_factory=list)
     """(name, value) of keywords, entries of dictionaries, assignments and parameters, in the order of the source."""
+    annotated: dict[str, bool] = field(default_factory=dict)
+    """Name of an annotated variable or parameter -> whether it is a whole number, anywhere."""
     unpacked: list[tuple[tuple[str, ...], ast.expr]] = field(default_factory=list)
     """(names, value) of assignments of one value to several names."""
     bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -172,6 +176,7 @@ def _note(found: Survey, node: ast.AST, place: _Place) -> None:
             _note_assignment(found, target, node.value, place)
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         _note_assignment(found, node.target, node.value, place)
+        _note_annotation(found, getattr(node.target, "id", ""), node.annotation)
     elif isinstance(node, ast.Dict):
         keyed = ((text_of(key), value) for key, value in zip(node.keys, node.values, strict=True))
         found.named += [(name, value, place.guards) for name, value in keyed if name]
@@ -294,12 +299,19 @@ def _note_function(found: Survey, node: ast.FunctionDef | ast.AsyncFunctionDef, 
     pairs = [(argument.arg, default) for argument, default in zip(arguments, defaults, strict=True)]
     pairs += [(one.arg, default) for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     names = tuple(one.arg for one in (*arguments, *node.args.kwonlyargs))
+    for one in (*arguments, *node.args.kwonlyargs):
+        _note_annotation(found, one.arg, one.annotation)
     if place.class_ is None:
         found.definitions.add(node.name)
         found.parameters[node.name] = names
     elif node.name == "__init__":
         found.parameters[place.class_] = names[1:]
     found.named += [(name, default, place.guards) for name, default in pairs if default is not None]
+
+
+def _note_annotation(found: Survey, name: str, annotation: ast.expr | None) -> None:
+    if annotation is not None:
+        found.annotated[name] = found.annotated.get(name, False) or _is_int(annotation)
 
 
 def _note_assignment(found: Survey, target: ast.expr, value: ast.expr, place: _Place) -> None:
@@ -359,7 +371,8 @@ def _option(call: Call) -> Option | None:
     default = keyword(node, "default")
     if last.startswith("DEFINE_") and texts and texts[0]:
         default = node.args[1] if len(node.args) > 1 else default
-        return Option((texts[0],), default, last in ("DEFINE_bool", "DEFINE_boolean"), last.startswith("DEFINE_enum"))
+        is_switch, is_listed = last in ("DEFINE_bool", "DEFINE_boolean"), last.startswith("DEFINE_enum")
+        return Option((texts[0],), default, is_switch, is_listed, whole=last == "DEFINE_integer")
     if last not in _DECLARE and last not in ("option", "Option"):
         return None
     # `--shout/--no-shout`, as click has it.
@@ -379,7 +392,18 @@ def _option(call: Call) -> Option | None:
     listed = keyword(node, "choices") is not None or getattr(getattr(of_type, "func", None), "attr", "") == "Choice"
     nargs = getattr(keyword(node, "nargs"), "value", None)
     several = nargs in ("+", "*") or (isinstance(nargs, int) and nargs > 1)
-    return Option(tuple(names), default, switch, listed, several) if names else None
+    # Click takes the type of the default.
+    whole = _is_int(of_type) or (of_type is None and last in ("option", "Option") and _is_whole_number(default))
+    return Option(tuple(names), default, switch, listed, several, whole) if names else None
+
+
+def _is_int(type_: ast.expr | None) -> bool:
+    return isinstance(type_, ast.Name) and type_.id == "int"
+
+
+def _is_whole_number(node: ast.expr | None) -> bool:
+    value = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _takes_no_value(action: ast.expr | None) -> bool:

@@ -17,20 +17,23 @@ from typing import Any
 from gpuq.script.configs import ConfigFile, entries
 from gpuq.script.declared import Declared
 from gpuq.script.expressions import argument, text_of
-from gpuq.script.meaning import Meaning, leaves_out_at_zero, may_be_secret, meaning, plain
+from gpuq.script.meaning import CHOSEN, Meaning, leaves_out_at_zero, may_be_secret, meaning, plain
 from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
 from gpuq.script.setting_value import (
     DATA,
+    GPUS,
     LONGEST_NAME,
     PATH_LIKE,
     PER_RUN,
     WORD,
     Value,
     count_of,
+    count_of_ids,
     digest,
     hides_gpus,
     is_no_secret,
+    is_size,
     is_zero,
     kept,
     value,
@@ -47,8 +50,8 @@ _CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg|py|conf|gin)$", re.IGNORECASE)
 _INTRODUCE = frozenset({"set", "opts", "options", "override", "overrides", "cfg-options", "cfg_options", "o", "D"})
 # `papermill in.ipynb out.ipynb -p NAME VALUE`.
 _OF_PAPERMILL = frozenset({"p", "parameters", "r", "parameters-raw"})
-# A key of yacs, whose value is the next word: `SOLVER.IMS_PER_BATCH 16`.
-_KEY = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)+")
+# Keys of yacs, whose value is the next word: `SOLVER.IMS_PER_BATCH 16`, and beside such a one `OUTPUT_DIR x`.
+_KEY, _TOP_KEY = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)+"), re.compile(r"[A-Z][A-Z0-9_]+")
 # Variables of the shell, of libraries and of gpuq that are no settings of the job.
 _SYSTEM = re.compile(
     r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
@@ -75,6 +78,8 @@ class EffectiveSettings:
         """Set what the command or a file gives; under its whole dotted name if `whole`, or if that name is in use."""
         if plain(name).endswith(("seed", "seeds")) and (count := count_of(raw)):
             name, raw = "seeds", count
+        elif GPUS.fullmatch(plain(name)) and (count := count_of_ids(raw)):
+            name, raw = "gpus", count
         dotted, short = _dotted(name), _key(name)
         about = meaning(dotted)
         # A secret, or what saves memory, may be so by what it belongs to.
@@ -258,6 +263,7 @@ def _named(
 ) -> Iterator[tuple[str | None, str | None]]:
     """The arguments, where a bare word may name the next one: `capacity 4000`, or any that the script looks up by that name."""
     names_next = _OF_PAPERMILL if any(word.endswith(".ipynb") for word in words) else ()
+    keys = (_KEY, _TOP_KEY) if any(map(_KEY.fullmatch, words)) else ()
     waiting: str | None = None
     is_name = False
     for name, word in pairs(words, switches):
@@ -271,7 +277,7 @@ def _named(
             waiting = None
         if bare and WORD.fullmatch(word or ""):
             waiting, is_name = word, word in looked_up
-        elif word and (name in names_next or (bare and _KEY.fullmatch(word))):
+        elif word and (name in names_next or (bare and any(key.fullmatch(word) for key in keys))):
             waiting, is_name = word, True
         else:
             yield name, word
@@ -300,7 +306,8 @@ def _take_files(found: EffectiveSettings, files: Iterable[ConfigFile]) -> None:
     for keys, raw in all_entries:
         seen.setdefault(_key(keys[-1]), set()).add(repr(raw))
     for keys, raw in all_entries:
-        found.give(".".join(keys), raw, whole=len(seen[_key(keys[-1])]) > 1)
+        name = ".".join(keys)
+        found.give(f"{CHOSEN}{name}" if is_size(keys[-1], raw) else name, raw, whole=len(seen[_key(keys[-1])]) > 1)
 
 
 def _overridden(files: Sequence[ConfigFile]) -> list[str]:

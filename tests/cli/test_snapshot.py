@@ -85,6 +85,33 @@ def test_a_copy_has_the_commit_the_changes_and_new_files_and_links_to_what_git_i
     assert not copy.is_relative_to(tree)
 
 
+def test_links_lead_where_they_lead_in_the_tree_and_git_sees_no_change(tree: Path, store: Home) -> None:
+    outside = tree.parent / "datasets"
+    outside.mkdir()
+    (outside / "train.csv").write_text("1")
+    for name, target in {"data_of_all": "../datasets", "src/new": "../../datasets", "src/own": "../train.py"}.items():
+        (tree / name).symlink_to(target)
+    git_in(tree)("add", "data_of_all")
+    git_in(tree)("commit", "-qm", "two")
+    copy = snapshot.take(tree, store).folder
+    assert (copy / "data_of_all" / "train.csv").read_text() == (copy / "src/new/train.csv").read_text() == "1"
+    assert (copy / "src/own").resolve() == (copy / "train.py").resolve()
+    assert "data_of_all" not in git_in(copy)("status", "--porcelain")
+
+
+def test_folders_for_results_are_links_though_they_are_empty_and_made_later(tree: Path, store: Home) -> None:
+    (tree / "checkpoints" / "first").mkdir(parents=True)
+    copy = snapshot.take(tree, store).folder
+    (copy / "checkpoints" / "first" / "net.pt").write_text("weights")
+    assert (tree / "checkpoints" / "first" / "net.pt").read_text() == "weights"
+    (tree / "checkpoints" / "first" / "net.pt").unlink()
+    (tree / "src" / "figures").mkdir()
+    (tree / "later.ckpt").write_text("weights")
+    assert snapshot.take(tree, store).folder == copy
+    assert (copy / "src" / "figures").is_dir()
+    assert (copy / "later.ckpt").read_text() == "weights"
+
+
 def test_tools_that_ask_git_in_a_copy_learn_the_commit_and_the_changes(tree: Path, store: Home) -> None:
     git, own = git_in(snapshot.take(tree, store).folder), git_in(tree)
     assert git("rev-parse", "HEAD") == own("rev-parse", "HEAD")

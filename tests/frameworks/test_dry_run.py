@@ -98,7 +98,8 @@ def test_a_script_that_uses_no_gpu_is_refused(tmp_path: Path) -> None:
 
 # Traces scripts one after the other, each in a copy of a process that has imported PyTorch.
 TRACES = """
-import json, linecache, os, sys
+import json, os, sys, tempfile
+from importlib.machinery import SourceFileLoader
 sys.path.insert(0, sys.argv[1])
 import torch_step
 # The first step imports much of PyTorch.
@@ -112,12 +113,18 @@ def report(found):
     print(json.dumps([name, found]), flush=True)
     os._exit(0)
 
+folder = tempfile.mkdtemp()
 for name, script in json.loads(sys.argv[2]).items():
     if (child := os.fork()) == 0:
-        linecache.cache[name] = len(script), None, script.splitlines(keepends=True), name
-        code = compile(script, name, "exec")
+        path = os.path.join(folder, name)
+        with open(path, "w") as file:
+            file.write(script)
+
+        def run():
+            exec(SourceFileLoader("__main__", path).get_code("__main__"), {"__name__": "__main__"})
+
         try:
-            torch_step.trace(lambda: exec(code, {"__name__": "__main__"}), report, int("ones" in name))
+            torch_step.trace(run, report, int("ones" in name))
         except Exception as error:
             report({"refused": repr(error)})
         report({"refused": "no step"})
@@ -229,6 +236,30 @@ SCRIPTS["models in turn"] = (
     + f" for _ in range(9): {STEP}"
     + "for width in (8, 8192): fit(width)\n"
 )
+SCRIPTS["folds"] = SCRIPTS["models in turn"].replace("in (8, 8192)", "in (8, 8, 8)")
+SCRIPTS["average later"] = f"""import copy; step = 0
+{ADAM}average = None
+for epoch in range(90):
+    for _ in range(1000):
+        {STEP}
+        step += 1
+        if step == 2000: average = copy.deepcopy(net)
+"""
+SCRIPTS["later size"] = (
+    f"{ADAM}for step in range(5000):\n n = 8 * (1 + step // 10)\n {STEP.replace('8, 2048', 'n, 2048')}"
+)
+SCRIPTS["sizes"] = f"{ADAM}for n in (8, 4096, 64):\n for _ in range(999): {STEP.replace('8, 2048', 'n, 2048')}"
+SCRIPTS["validation now and then"] = f"""{ADAM}
+def accuracy():
+    with torch.no_grad(): return net(torch.ones(8192, 2048).cuda()).mean().item()
+number = 0
+while True:
+    {STEP}
+    number += 1
+    if number % 2000 == 0: accuracy()
+    if number > 60000: break
+"""
+SCRIPTS["kept"] = f"{ADAM}kept = []\nfor _ in range(999): kept.append(torch.ones(8, 2048).cuda()); {STEP}"
 SCRIPTS["default device"] = "import torch; torch.set_default_device('cuda')\n" + SCRIPTS["plain"]
 
 
@@ -256,6 +287,52 @@ def test_the_validation_of_the_first_epoch_is_counted_too(answers: dict[str, Any
 
 def test_models_that_are_trained_in_turn_are_noticed(answers: dict[str, Any]) -> None:
     assert "makes another optimizer later, at models in turn:5" in answers["models in turn"]["refused"]
+
+
+def test_trainings_of_one_network_are_one_after_the_other(answers: dict[str, Any]) -> None:
+    assert answers["folds"]["reserved_bytes"] < answers["validation"]["reserved_bytes"]
+
+
+def test_what_later_rounds_need_is_counted(answers: dict[str, Any]) -> None:
+    plain = answers["plain"]["reserved_bytes"]
+    assert answers["average later"]["reserved_bytes"] == plain + 16 * MIB
+    # 4008 rows of 2048 numbers, and of what comes of them.
+    assert answers["later size"]["reserved_bytes"] >= plain + 2 * 31 * MIB
+    assert answers["sizes"]["reserved_bytes"] >= plain + 2 * 32 * MIB
+    assert answers["validation now and then"]["reserved_bytes"] >= plain + 2 * 64 * MIB - 2 * 16 * MIB
+
+
+def test_what_is_kept_of_each_step_is_refused(answers: dict[str, Any]) -> None:
+    assert "keeps more of a GPU after each step" in answers["kept"]["refused"]
+
+
+LIGHTNING = """
+import torch, lightning as L; from torch import nn; from torch.utils.data import DataLoader, TensorDataset
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__(); self.net = nn.Linear(1024, 1024)
+    def training_step(self, batch, _): return self.net(batch[0]).sum()
+    def validation_step(self, batch, _): self.log("loss", self.net(batch[0]).sum())
+    def configure_optimizers(self): return torch.optim.Adam(self.parameters())
+quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, num_sanity_val_steps=0)
+L.Trainer(accelerator="gpu", devices=1, max_epochs=9, **quiet).fit(
+    Net(), *(DataLoader(TensorDataset(torch.zeros(32768, 1024)), rows) for rows in (64, 16384)))
+"""
+TRANSFORMERS = """
+import torch; from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+rows = [{"input_ids": torch.zeros(64, dtype=torch.long), "labels": torch.zeros(64, dtype=torch.long)}] * 2048
+options = TrainingArguments("out", per_device_train_batch_size=4, per_device_eval_batch_size=256, max_steps=4000,
+    eval_strategy="steps", eval_steps=1000, report_to="none", save_strategy="no")
+net = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=64, n_head=2, vocab_size=2048))
+Trainer(net, options, train_dataset=rows, eval_dataset=rows).train()
+"""
+
+
+# A validation's batch, or its scores, are 64 and 128 MiB.
+@pytest.mark.parametrize(("script", "largest"), [(LIGHTNING, 64 * MIB), (TRANSFORMERS, 128 * MIB)])
+def test_a_validation_by_a_package_is_counted(script: str, largest: int, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(script)
+    assert dry_run([python_of("torch"), "train.py"], tmp_path, os.environ, 8 * 2**30).reserved_bytes >= largest
 
 
 def test_what_every_optimizer_keeps_is_counted_however_rarely_it_steps(answers: dict[str, Any]) -> None:

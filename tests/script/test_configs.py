@@ -37,6 +37,10 @@ YOLO = "backbone:\n  # from, number, module, args\n  [[-1, 1, Conv, [{}, 6]],\n 
 DARKNET = "[net]\nbatch={}\nlearning_rate={}\n[convolutional]\nfilters=32\n[convolutional]\nfilters={}\n"
 LAYERS = "lr: {}\nlayers:\n- kind: conv\n  filters: 8\n- kind: conv\n  filters: {}\n"
 
+FLAX = (
+    "import ml_collections\ndef get_config():\n  '''The defaults.'''\n  config = ml_collections.ConfigDict()\n"
+    "  config.learning_rate = {}\n  config.model = ml_collections.ConfigDict(dict(width={}))\n  return config\n"
+)
 MANY = "".join(f"n{n}: 1\n" for n in range(70)) + "last: {}\n"
 
 
@@ -46,6 +50,9 @@ MANY = "".join(f"n{n}: 1\n" for n in range(70)) + "last: {}\n"
         ("c.py", "config/c.py", NANO, (6, 0.1), (48, 0.1), ["n-layer"]),
         ("c.py", "config/c.py", NANO, (6, 0.1), (6, 0.2), []),
         ("c.py", "-f config/c.py", "class Exp:\n    depth = {}\n", (0.33,), (1.33,), ["configuration*"]),
+        ("c.py", "--config=config/c.py", FLAX, (0.1, 64), (0.1, 4096), ["width"]),
+        ("c.py", "--config=config/c.py", FLAX, (0.1, 64), (0.2, 64), []),
+        ("c.py", "config/c.py", "o = dict(lr=0.1, steps=[{}, 80])\n", (60,), (70,), ["steps"]),
         ("c.gin", "--gin_file config/c.gin", "Net.hidden = {}\ntrain.lr = {}\n", (64, 1), (4096, 2), ["hidden"]),
         ("c.jsonnet", "config/c.jsonnet", "{{ hidden: {} }}", (64,), (4096,), ["configuration*"]),
         ("c.prototxt", "--net config/c.prototxt", "layer {{ n: {} }}", (64,), (4096,), ["configuration*"]),
@@ -103,6 +110,16 @@ def test_a_file_counts_with_those_that_it_names_wherever_they_are(tmp_path: Path
         found.append(values(tmp_path, files, "c/c.yaml")["values"])
     assert found[0] == found[1]
     assert (found[0]["hidden"], found[2]["hidden"]) == (64, 4096)
+
+
+def test_a_file_of_python_counts_with_what_it_imports(tmp_path: Path):
+    def of(width: int, rate: float) -> JobFeatures:
+        base = f"def get_config():\n  config = ConfigDict()\n  config.width = {width}\n  config.lr = {rate}\n  return config\n"
+        files = {"configs/base.py": base, "configs/c.py": "from configs import base\nconfig = base.get_config()\n"}
+        return JobFeatures.of(values(tmp_path / f"{width}-{rate}", files, "--config=configs/c.py"))
+
+    assert changes(of(512, 0.1), of(64, 0.1))
+    assert changes(of(64, 0.2), of(64, 0.1)) == []
 
 
 def test_results_that_a_file_names_and_large_data_do_not_count(tmp_path: Path):

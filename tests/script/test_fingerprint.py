@@ -112,6 +112,8 @@ def test_an_edit_that_changes_nothing_or_is_compared_by_its_number_leaves_the_pr
     [
         ("run_name = 'a'\nnet = NETS[run_name]", "run_name = 'b'\nnet = NETS[run_name]"),
         ("run = 'a'\nwidth = 64 if run == 'a' else 1024", "run = 'b'\nwidth = 64 if run == 'a' else 1024"),
+        ("CLIP = 16\nx = load(CLIP)", "CLIP = 64\nx = load(CLIP)"),
+        ("p.add_argument('--l1', type=int, default=4)", "p.add_argument('--l1', type=int, default=6)"),
         ("idx = 0\nwidth = WIDTHS[idx]", "idx = 5\nwidth = WIDTHS[idx]"),
         ("seed = 1\nwidth = rng(seed).choice([64, 1024])", "seed = 2\nwidth = rng(seed).choice([64, 1024])"),
     ],
@@ -181,7 +183,7 @@ def test_of_two_files_with_a_number_of_the_same_name_both_count_unless_they_are_
 
 
 RUN = (
-    "#!/bin/bash\nset -e\nexport WANDB_NAME=a\nMODEL=gpt2\nfor seed in 1 2 3; do\n"
+    "#!/bin/bash\nset -e\nexport WANDB_NAME=a\nMODEL=gpt2\nLR=${LR:-0.1}\nBS=${BS:-8}\nfor seed in 1 2 3; do\n"
     "  python t.py --model $MODEL --bs 8 \\\n    --out runs/a --lr 1e-3 --config c.yaml > a.log\ndone\n"
 )
 
@@ -192,7 +194,10 @@ RUN = (
         ("run.sh", "gpt2", "gpt2-xl", True),
         ("run.sh", "--bs 8", "--bs 64", True),
         ("run.sh", "1 2 3", "1", True),
+        ("run.sh", "1 2 3", "4 5 6", False),
         ("run.sh", "--lr 1e-3", "--lr 3e-4", False),
+        ("run.sh", "LR=${LR:-0.1}", "LR=${LR:-0.2}", False),
+        ("run.sh", "BS=${BS:-8}", "BS=${BS:-512}", True),
         ("run.sh", "set -e", "# It stops at the first error.\nset -e\nmkdir -p out && echo begins", False),
         ("run.sh", "> a.log", "2>&1 | tee b.log", False),
         ("run.sh", "set -e", "set -e\necho begins | tee begin.log", False),
@@ -214,6 +219,15 @@ def test_of_a_shell_script_the_words_of_its_commands_count_and_the_files_that_th
     edited = {**files, name: files[name].replace(old, new)}
     assert edited != files
     assert (code(tmp_path, files) != code(tmp_path, edited)) is counts
+
+
+def test_a_configuration_that_a_shell_script_names_as_a_default_counts(tmp_path: Path):
+    files = {
+        "run.sh": 'CONFIG=${CONFIG:-"./conf/small.toml"}\npython t.py --config $CONFIG\n',
+        "conf/small.toml": "dim = 64\n",
+    }
+    wide = {**files, "conf/small.toml": "dim = 4096\n"}
+    assert code(tmp_path, files) != code(tmp_path, wide)
 
 
 def test_what_is_piped_into_a_command_of_the_next_line_counts(tmp_path: Path):

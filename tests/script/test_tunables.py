@@ -159,7 +159,7 @@ def test_another_network_file_or_command_is_another_work(before: str, after: str
     [
         "--out_dir=out-small", "--name second", "--run-name run-3", "--model-dir out/run_17", "--resume auto",
         "--load ckpt_000100.pt", "--save other.pt", "--learning_rate 3 --seed 4", "--start-epoch 0", "--output /tmp/x.txt",
-        "--predictions a.txt",
+        "--predictions a.txt", "--sample-every 100", "--image-interval 5",
     ],
 )  # fmt: skip
 def test_names_of_runs_and_results_are_not_kept(words: str):
@@ -175,6 +175,50 @@ def test_parameters_of_notebooks_and_of_yacs_have_names():
         "min-size-train": 400.0,
         "width": 8.0,
     }
+    other = effective_settings(f"{yacs} OUTPUT_DIR out/b SEED 3 DEPTH 50".split(), {}).values
+    assert other == {**effective_settings(yacs.split(), {}).values, "depth": 50.0}
+    assert effective_settings(["TRAIN", "64"], {}).values == {"command": "train", "argument-2": 64.0}, "no yacs"
+
+
+CLIPS = """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--clip", type=int, default=8, help="frames")
+p.add_argument("--gamma", type=float, default=2)
+p.add_argument("--lr-decay", type=int, default=30)
+"""
+ANNOTATED = "from dataclasses import dataclass\n@dataclass\nclass Args:\n  l1: int = 64\n  beta: float = 4\n"
+
+
+def test_a_whole_number_with_the_name_of_a_factor_is_a_size(tmp_path: Path):
+    assert read(tmp_path, CLIPS, "--clip", "64", "--gamma", "16") == {"choice-of-clip": 64.0}
+    assert read(tmp_path, CLIPS, "--lr-decay", "60") == {"choice-of-clip": 8.0}
+    forget()
+    assert read(tmp_path, ANNOTATED, "--l1", "256", "--beta", "8") == {"choice-of-l1": 256.0}
+    click = (
+        "import click\n@click.option('--tau', default=4)\n@click.option('--eps', default=0.1)\ndef f(tau, eps): ...\n"
+    )
+    forget()
+    assert read(tmp_path, click, "--tau", "16", "--eps", "16") == {"choice-of-tau": 16.0}
+
+
+@pytest.mark.parametrize(("text", "is_size"), [("64", True), ("64.0", False), ("0.5", False), ("5", False)])
+def test_where_nothing_declares_it_a_large_whole_number_is_one(tmp_path: Path, text: str, is_size: bool):
+    expected = {"choice-of-l1": 64.0} if is_size else {}
+    assert effective_settings([f"l1={text}"], {}).values == expected
+    (tmp_path / "c.yaml").write_text(f"l1: {text}\n")
+    assert effective_settings([], {}, [config(tmp_path / "c.yaml")]).values == expected
+
+
+def test_of_several_gpus_their_number_counts():
+    def of(ids: str) -> dict[str, Any]:
+        return effective_settings(["--gpu_ids", ids], {}).values
+
+    assert of("0") == of("3") == {}
+    assert of("0,1,2,3") == of("4,5,6,7") == {"gpus": 4.0}
+    assert of("0,1") == {"gpus": 2.0}
+    assert effective_settings(["trainer.devices=[3]"], {}).values == {"gpus": 1.0}
+    assert effective_settings(["trainer.devices=3"], {}).values == {"devices": 3.0}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ import runpy
 import signal
 import struct
 import sys
+import types
+from importlib.machinery import SourceFileLoader
 from typing import Any, Iterator  # noqa: UP035 - the job's Python may be 3.8
 
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
@@ -50,7 +52,7 @@ def main() -> None:
             runpy.run_module(asked["target"], run_name="__main__", alter_sys=True)
         else:
             sys.path[0] = os.path.dirname(os.path.abspath(asked["target"]))
-            runpy.run_path(asked["target"], run_name="__main__")
+            _run_script(asked["target"])
 
     try:
         import torch_step
@@ -60,6 +62,15 @@ def main() -> None:
 
     writes.redirect(asked["folder"])
     torch_step.trace(run, report, asked["whole"])
+
+
+def _run_script(path: str) -> None:
+    """As `runpy.run_path` does, by the loader of modules, which `loops` has changed."""
+    module = types.ModuleType("__main__")
+    module.__file__ = path
+    module.__loader__ = loader = SourceFileLoader("__main__", path)
+    sys.modules["__main__"] = module
+    exec(loader.get_code("__main__") or "", vars(module))  # noqa: S102 - that is what is asked for
 
 
 def _protect(asked: dict[str, Any]) -> Iterator[str]:

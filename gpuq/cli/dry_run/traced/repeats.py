@@ -17,7 +17,11 @@ from collections.abc import Collection, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
-_INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+NOT_OF_SCRIPT = (
+    *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,  # noqa: PTH100, PTH120 - as in `main`
+    "<frozen ",
+)
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 # Variables of loops over sizes and over parts of a training.
 _SIZES = re.compile(r"(?:^|_)(?:sizes?|res|resolution|len|length|width|dim|depth|bs|stage|phase)$", re.IGNORECASE)
@@ -41,9 +45,9 @@ _REPEATING = frozenset(
 class Origins:
     """From where optimizers were made: the calls in progress at that time. No frame is kept, as it would keep its tensors."""
 
-    def __init__(self, own_folder: str) -> None:
-        self._not_of_script = (*_INSTALLED, own_folder + os.sep)
+    def __init__(self) -> None:
         self._called: dict[tuple[int, CodeType], set[str]] = {}
+        self._places: dict[tuple[CodeType, int], set[tuple[str, int]]] = {}
         self._trees: dict[str, ast.Module | None] = {}
         self._classes: set[str] = set()
 
@@ -60,13 +64,19 @@ class Origins:
 
     def again(self, frame: FrameType | None) -> str | None:
         """The place in the script that will make an optimizer again, as `train.py:7`; None where none is seen."""
-        inner = None
         for one in self._of_script(frame):
             names = self._called.get((id(one), one.f_code), set())
             body = self._body(one)
-            for call in _to_come(body, one.f_lineno):
+            for call in _to_come(body, one.f_lineno, names):
                 if _name(call) in names or self._makes(call, one.f_code.co_filename, one.f_globals):
                     return _place(one, call)
+        return None
+
+    def searched(self, frame: FrameType | None) -> str | None:
+        """The place in the script from which a package calls this training several times, with what it draws."""
+        inner = None
+        for one in self._of_script(frame):
+            body = self._body(one)
             called = [call for statement in _statements(body, one.f_lineno) for call in _calls(statement)]
             # What is called here by its name is called once.
             if inner is not None and inner not in map(_name, called):
@@ -84,7 +94,7 @@ class Origins:
             of = getattr(names.get(name), "__module__", None)
             if of != names.get("__name__") and of in sys.modules:  # it is imported
                 file, names = getattr(sys.modules[of], "__file__", None) or "", vars(sys.modules[of])
-            if not name or (file, name) in seen or file.startswith(self._not_of_script):
+            if not name or (file, name) in seen or file.startswith(NOT_OF_SCRIPT):
                 continue
             seen.add((file, name))
             for one in ast.walk(self._tree(file) or ast.Module([], [])):
@@ -109,11 +119,23 @@ class Origins:
                     return f"{size} at {_place(one, assigned)}"
         return None
 
+    def places(self, frame: FrameType | None) -> set[tuple[str, int]]:
+        """(file, line) of the loops of the script around this frame, and (file, 0) of what is in none of them."""
+        found: set[tuple[str, int]] = set()
+        for one in self._of_script(frame):
+            key = one.f_code, one.f_lineno
+            if key not in self._places:
+                file = one.f_code.co_filename
+                loops = _loops_around(self._body(one), one.f_lineno, _LOOPS)
+                self._places[key] = {(file, 0), *((file, loop.lineno) for loop in loops)}
+            found |= self._places[key]
+        return found
+
     def _of_script(self, frame: FrameType | None) -> Iterator[FrameType]:
         """The frames of the script's own code, the innermost first."""
         while frame is not None:
             code = frame.f_code
-            if not code.co_filename.startswith(self._not_of_script) and code.co_name not in _OF_DISPLAYS:
+            if not code.co_filename.startswith(NOT_OF_SCRIPT) and code.co_name not in _OF_DISPLAYS:
                 yield frame
             frame = frame.f_back
 
@@ -157,13 +179,13 @@ def _spans(node: ast.AST, line: int) -> bool:
     return getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", None) or 0)
 
 
-def _loops_around(node: ast.AST | None, line: int) -> Iterator[ast.For | ast.AsyncFor]:
-    """The loops over something that this line is in."""
+def _loops_around(node: ast.AST | None, line: int, of: tuple[Any, ...] = (ast.For, ast.AsyncFor)) -> Iterator[Any]:
+    """The loops of these types that this line is in, by default those over something."""
     for one in () if node is None else _children(node):
         if _spans(one, line):
-            if isinstance(one, (ast.For, ast.AsyncFor)):
+            if isinstance(one, of):
                 yield one
-            yield from _loops_around(one, line)
+            yield from _loops_around(one, line, of)
 
 
 def _thawing(loop: ast.For | ast.AsyncFor) -> Iterator[ast.stmt]:
@@ -228,10 +250,10 @@ def _name(call: ast.Call) -> str:
     return getattr(call.func, "id", getattr(call.func, "attr", ""))
 
 
-def _to_come(node: ast.AST | None, line: int) -> Iterator[ast.Call]:
+def _to_come(node: ast.AST | None, line: int, names: Collection[str]) -> Iterator[ast.Call]:
     """The calls that may be made after the statement at this line: behind it, and all of a loop around it. Of a condition's
-    branches only the one that it is in."""
-    if node is None:
+    branches only the one that it is in. What a call of these names is given was made before it."""
+    if node is None or ((call := _outermost(node)) is not None and _name(call) in names):
         return
     if isinstance(node, _LOOPS) and any(_spans(one, line) for one in node.body):
         yield from (call for one in node.body for call in _calls(one))
@@ -248,6 +270,6 @@ def _to_come(node: ast.AST | None, line: int) -> Iterator[ast.Call]:
         others = [one for body in cases for one in body if not any(_spans(part, line) for part in body)]
     for one in _children(node):
         if _spans(one, line):
-            yield from _to_come(one, line)
+            yield from _to_come(one, line, names)
         elif getattr(one, "lineno", 0) > line and one not in others:
             yield from _calls(one)

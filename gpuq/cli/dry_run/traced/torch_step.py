@@ -8,7 +8,6 @@ numbers that are read may be sizes: a second run reads ones in their place, and 
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import weakref
@@ -21,7 +20,8 @@ import torch
 from allocator import CachingAllocator  # beside this file, which `main` has put first on the path
 from attention import attended
 from epoch import Epoch
-from repeats import Origins
+from loops import ScriptLoops
+from repeats import NOT_OF_SCRIPT, Origins
 from rounds import Rounds
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.overrides import TorchFunctionMode
@@ -38,6 +38,9 @@ _ANSWERS = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.get_device: 0}
 # The first argument of these, after the tensor, is a device, which may be a number.
 _TO = {torch.Tensor.to, torch._C._nn._parse_to}
 LEAST_ROUNDS = 2
+_ANOTHER = "it makes another optimizer later, at {}: maybe for a larger model, or one that keeps more"
+# Trainings of one network on other data need the same to within this share.
+_SAME = 0.05
 
 
 class Counted(TorchDispatchMode):  # type: ignore[misc]
@@ -156,70 +159,100 @@ def trace(run: Callable[[], None], report: Callable[[dict[str, Any]], None], who
 
     The script reads `whole` where it reads whole numbers from the GPU.
     """
-    counted, rounds, on_meta = Counted(), Rounds(), OnMeta(whole)
-    optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-    origins = Origins(os.path.dirname(__file__))  # noqa: PTH120 - as in `main`
-    histories: weakref.WeakKeyDictionary[Any, list[torch.Tensor]] = weakref.WeakKeyDictionary()
-    # What is read in a validation changes nothing of the training.
-    of_training: dict[str, Any] = {}
-
-    def seen() -> dict[str, Any]:
-        return {"allocated_bytes": counted.allocated, "has_read_whole": on_meta.has_read_whole}
-
-    def tell() -> None:
-        needs = {
-            "reserved_bytes": counted.allocator.most_reserved,
-            "convolution_bytes": counted.largest_convolution,
-        }
-        report({"framework": "torch", **needs, **(of_training or seen())})
-
-    epoch = Epoch(tell)
-
-    def stepped(optimizer: Any, *_: Any) -> None:
-        if epoch.is_cut:
-            epoch.stepped()
-            return
-        optimizers.add(optimizer)
-        awaited = {_key(one) for one in optimizers if _on_gpu(one)}
-        if optimizer not in histories:
-            histories[optimizer] = list(_history(optimizer))
-        try:
-            enough = rounds.stepped(_key(optimizer), awaited, (counted.allocated, counted.sent))
-        except LookupError as why:
-            report({"refused": str(why)})
-        else:
-            if enough:
-                if place := origins.again(sys._getframe(1)):
-                    another = "maybe for a larger model, or one that keeps more"
-                    report({"refused": f"it makes another optimizer later, at {place}: {another}"})
-                if size := origins.grows(sys._getframe(1)):
-                    report({"refused": f"later steps may be larger, by {size}"})
-                of_training.update(seen())
-                epoch.cut()
-
+    training = Training(report, whole)
     _answer_as_a_gpu()
-    _do_without_one(epoch)
-    _collect(optimizers, origins)
-    register_optimizer_step_post_hook(stepped)
+    _do_without_one(training.epoch)
+    _collect(training)
+    register_optimizer_step_post_hook(training.stepped)
+    training.loops.install()
     random.seed(0)
     torch.manual_seed(0)
     with suppress(ImportError):
         import numpy as np
 
         np.random.seed(0)
-    with on_meta, counted:
-        _to_its_end(run, epoch)
-    if epoch.is_cut or len(rounds) >= LEAST_ROUNDS:
-        tell()  # that was the whole training
+    with training.on_meta, training.counted:
+        ended = _to_its_end(run, training.epoch)
+    if training.epoch.is_cut or len(training.rounds) >= LEAST_ROUNDS:
+        training.tell(to_its_end=ended)
 
 
-def _to_its_end(run: Callable[[], None], epoch: Epoch) -> None:
+class Training:
+    """What was seen of a script so far, and what its code shows to come."""
+
+    def __init__(self, report: Callable[[dict[str, Any]], None], whole: int) -> None:
+        self._report = report
+        self.counted, self.rounds, self.on_meta, self.origins = Counted(), Rounds(), OnMeta(whole), Origins()
+        self.loops = ScriptLoops(NOT_OF_SCRIPT)
+        self.epoch = Epoch(self.tell, self.loops)
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._histories: weakref.WeakKeyDictionary[Any, list[torch.Tensor]] = weakref.WeakKeyDictionary()
+        # What is read in a validation changes nothing of the training.
+        self._of_training: dict[str, Any] = {}
+        # Where it will make an optimizer again, and what later steps may be larger by: both are seen where it comes to its end.
+        self._another: str | None = None
+        self._larger: str | None = None
+        self._first_bytes: int | None = None
+        """What was needed before it made another optimizer."""
+
+    def made(self, optimizer: Any, frame: Any, classes: set[str]) -> None:
+        """An optimizer is being made in this frame; `classes` are the names of all optimizers."""
+        self._optimizers.add(optimizer)
+        self.origins.note(frame, classes)
+        self.loops.remaking |= self.origins.places(frame)
+        if self.epoch.is_cut and self._first_bytes is None:
+            self._first_bytes = self.counted.allocator.most_reserved
+
+    def stepped(self, optimizer: Any, *_: Any) -> None:
+        """An optimizer has made a step."""
+        self._optimizers.add(optimizer)
+        if optimizer not in self._histories:
+            self._histories[optimizer] = list(_history(optimizer))
+        frame, allocator = sys._getframe(1), self.counted.allocator
+        self.loops.around |= self.origins.places(frame)
+        if self.epoch.is_cut:
+            self.epoch.stepped(allocator.most_reserved)
+            return
+        awaited = {_key(one) for one in self._optimizers if _on_gpu(one)}
+        totals = self.counted.allocated, self.counted.sent
+        try:
+            enough = self.rounds.stepped(_key(optimizer), awaited, totals, allocator.used)
+        except LookupError as why:
+            self._report({"refused": str(why)})
+        else:
+            if enough:
+                if place := self.origins.searched(frame):
+                    self._report({"refused": _ANOTHER.format(place)})
+                self._another, self._larger = self.origins.again(frame), self.origins.grows(frame)
+                self._of_training.update(self._seen())
+                self.epoch.cut(to_its_end=bool(self._another or self._larger))
+
+    def tell(self, *, to_its_end: bool = False) -> None:
+        """Report what was needed, up to now or up to the script's end."""
+        needed = self.counted.allocator.most_reserved
+        # In which order trainings come may be drawn, and so may their sizes.
+        grew = self._first_bytes is not None and needed > (1 + _SAME) * self._first_bytes
+        if self._another and (grew or not to_its_end):
+            self._report({"refused": _ANOTHER.format(self._another)})
+        if self._larger and not to_its_end:
+            self._report({"refused": f"later steps may be larger, by {self._larger}"})
+        needs = {"reserved_bytes": needed, "convolution_bytes": self.counted.largest_convolution}
+        self._report({"framework": "torch", **needs, **(self._of_training or self._seen())})
+
+    def _seen(self) -> dict[str, Any]:
+        return {"allocated_bytes": self.counted.allocated, "has_read_whole": self.on_meta.has_read_whole}
+
+
+def _to_its_end(run: Callable[[], None], epoch: Epoch) -> bool:
+    """Whether the script came to its end. What fails after enough was seen is of an epoch that was cut short."""
     try:
         run()
     except BaseException as end:
-        # What fails after enough was seen is of an epoch that was cut short.
-        if not (epoch.is_cut or (isinstance(end, SystemExit) and not end.code)):
+        ended = isinstance(end, SystemExit) and not end.code
+        if not (epoch.is_cut or ended):
             raise
+        return ended
+    return True
 
 
 def _key(optimizer: Any) -> int:
@@ -309,15 +342,14 @@ def _do_without_one(epoch: Epoch) -> None:
     scaler.__init__ = make_scaler
 
 
-def _collect(optimizers: weakref.WeakSet[Any], origins: Origins) -> None:
-    """Add each optimizer that is made. One with a fused kernel, which only a GPU has, handles one parameter after the other."""
+def _collect(training: Training) -> None:
+    """Note each optimizer that is made. One with a fused kernel, which only a GPU has, handles one parameter after the other."""
     made = Optimizer.__init__
     classes = {name for name, one in vars(torch.optim).items() if isinstance(one, type) and issubclass(one, Optimizer)}
 
     def make(self: Any, params: Any, defaults: dict[str, Any]) -> None:
         one_by_one = {"fused": False, "foreach": False} if defaults.get("fused") else {}
         made(self, params, {**defaults, **one_by_one})
-        optimizers.add(self)
-        origins.note(sys._getframe(1), classes | {type(self).__name__})
+        training.made(self, sys._getframe(1), classes | {type(self).__name__})
 
     Optimizer.__init__ = make

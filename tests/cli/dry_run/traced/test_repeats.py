@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import sys
 import sysconfig
@@ -23,6 +24,8 @@ ONCE = {
     "before a test": HEAD + "def test(net):\n  return len(net)\nfit(64)\ntest('x')\n",
     "epochs of a function": "def train(net):\n  adam = Adam(1)\n  while net:\n    adam.step()\n    net.train()\ntrain([1])\n",
     "called by a package": HEAD + "import functools\nfunctools.reduce(lambda one, two: fit(two), (1, 2))\n",
+    "given to a call": HEAD
+    + "class Net:\n  def make(self): return Adam(1)\nreduce(\n  lambda net, _: fit(net),\n  (1, 2),\n  Net())\n",
     "in a method": "class Net:\n def make(self):\n  return Sgd(1)\nnet = Net()\noptimizer = net.make()\noptimizer.step()\n",
 }
 AGAIN = {
@@ -65,7 +68,7 @@ def place(source: str, name: str) -> str | None:
 
 def answers(source: str, name: str) -> tuple[str | None, str | None]:
     """Where an optimizer is made again, and what makes later steps larger."""
-    origins = Origins("/nowhere")
+    origins = Origins()
     answer: list[tuple[str | None, str | None]] = []
 
     class Adam:
@@ -73,14 +76,14 @@ def answers(source: str, name: str) -> tuple[str | None, str | None]:
             origins.note(sys._getframe(1), {"Adam", "Sgd"})
 
         def step(self) -> None:
-            answer.append((origins.again(sys._getframe(1)), origins.grows(sys._getframe(1))))
+            frame = sys._getframe(1)
+            answer.append((origins.again(frame) or origins.searched(frame), origins.grows(frame)))
             raise ReachedError
 
     linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    names = {"Adam": Adam, "Sgd": Adam, "Study": STUDY["Study"], "reduce": functools.reduce, "__name__": "__main__"}
     with pytest.raises(ReachedError):
-        exec(
-            compile(source, name, "exec"), {"Adam": Adam, "Sgd": Adam, "Study": STUDY["Study"], "__name__": "__main__"}
-        )
+        exec(compile(source, name, "exec"), names)
     return answer[0]
 
 

@@ -52,3 +52,14 @@ def test_an_optimizer_that_makes_no_step_is_not_waited_for_for_ever() -> None:
     assert not any(rounds.stepped("first phase", both, (total,)) for total in range(255))
     with pytest.raises(LookupError, match="made no step while another made 256"):
         rounds.stepped("first phase", both, (255,))
+
+
+def test_what_is_kept_of_each_step_is_given_up_and_losses_are_not() -> None:
+    for kept, is_given_up in ((512, False), (128 * 1024, True)):
+        rounds = Rounds()
+        assert not any(rounds.stepped("adam", {"adam"}, (total,), 10**6 + total * kept) for total in (1, 2, 3))
+        if is_given_up:
+            with pytest.raises(LookupError, match="keeps more of a GPU after each step"):
+                rounds.stepped("adam", {"adam"}, (4,), 10**6 + 4 * kept)
+        else:
+            assert rounds.stepped("adam", {"adam"}, (4,), 10**6 + 4 * kept)
