@@ -51,8 +51,8 @@ _MODULES = (
     "sqlalchemy.dialects.sqlite",
 )
 
-# The worker service of a joined host has threads that use TLS when it starts this one, and a fork would wait for ever for a lock of
-# OpenSSL that one of them holds.
+# The worker service of a joined host has threads that use TLS when it starts this one. A fork would wait for ever for a lock of
+# OpenSSL that one of them held.
 _OF_JOINED_HOSTS = "gpuq_workers.poll_orders"
 
 _start = supervise.start
