@@ -248,6 +248,13 @@ for epoch in range(90):
 SCRIPTS["later size"] = (
     f"{ADAM}for step in range(5000):\n n = 8 * (1 + step // 10)\n {STEP.replace('8, 2048', 'n, 2048')}"
 )
+# 4096 rows in the middle epochs, once where a name says that it is a size and once where nothing does.
+PEAKS = f"""import math
+{ADAM}for epoch in range(40):
+ {{rows}} = 8 + int(4088 * math.sin(math.pi * epoch / 39))
+ for _ in range(999): {STEP.replace("8, 2048", "{rows}, 2048")}
+"""
+SCRIPTS |= {f"largest {rows}": PEAKS.format(rows=rows) for rows in ("length", "n")}
 SCRIPTS["sizes"] = f"{ADAM}for n in (8, 4096, 64):\n for _ in range(999): {STEP.replace('8, 2048', 'n, 2048')}"
 SCRIPTS["validation now and then"] = f"""{ADAM}
 def accuracy():
@@ -299,6 +306,7 @@ def test_what_later_rounds_need_is_counted(answers: dict[str, Any]) -> None:
     # 4008 rows of 2048 numbers, and of what comes of them.
     assert answers["later size"]["reserved_bytes"] >= plain + 2 * 31 * MIB
     assert answers["sizes"]["reserved_bytes"] >= plain + 2 * 32 * MIB
+    assert min(answers[f"largest {rows}"]["reserved_bytes"] for rows in ("length", "n")) >= plain + 2 * 31 * MIB
     assert answers["validation now and then"]["reserved_bytes"] >= plain + 2 * 64 * MIB - 2 * 16 * MIB
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _BATCHES = 3
 # So many steps that need no more than those before are enough, in loops of packages and of the script's own.
-_STEPS, _STEPS_OF_OWN = 3, 100
+_STEPS, _STEPS_OF_OWN = 3, 200
 _LONGEST_S = 60
 _STARTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
 

@@ -2,9 +2,10 @@
 
 What comes later may need more: a validation, images that grow with the epoch, an average of the weights from some step on, the
 next fold. So the rest of the script is run through. Of a loop over numbers only those rounds are made at which something may
-change: the next one, the last ones, and those with which the script compares the number, as 999 and 1000 of `if step == 1000` and
-of `if step % 1000 == 0`. A number that is counted up by hand, `step += 1`, goes on to the next of these. Of other loops three
-rounds more are made, and all rounds of those in which an optimizer is made: each is a training of its own.
+change: the next one, the last ones, some spread evenly between them, and those with which the script compares the number, as 999
+and 1000 of `if step == 1000` and of `if step % 1000 == 0`. A number that is counted up by hand, `step += 1`, goes on to the next
+of these. Of other loops three rounds more are made. All rounds are made of a loop whose number gives a size, which may be largest
+anywhere, and of one in which an optimizer is made: each is a training of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from importlib.machinery import SourceFileLoader
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-_ROUNDS, _MOST_LISTED, _MOST_NUMBERS = 3, 32, 24
+_ROUNDS, _MOST_LISTED, _MOST_NUMBERS, _SPREAD = 3, 32, 48, 16
 _LOOPS = (ast.For, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What may be called to compute with what a number is compared.
@@ -33,12 +34,12 @@ if TYPE_CHECKING:  # Python 3.8 has no such types
 
 
 class ScriptLoops:
-    """Shortens the loops of the script's own code: in those `around` it made a step, in those `remaking` it made an optimizer."""
+    """Shortens the loops of the script's own code in which it made a step, those `around`, but for those that are `whole`."""
 
     def __init__(self, not_of_script: tuple[str, ...]) -> None:
         self._not_of_script = not_of_script
         self.around: set[Place] = set()
-        self.remaking: set[Place] = set()
+        self.whole: set[Place] = set()
         self.is_cut = False
         self._shown: set[Place] = set()
         self._coming: dict[tuple[Place, str], Iterator[int]] = {}
@@ -68,11 +69,14 @@ class ScriptLoops:
         iterator = iter(items)
         # Of what the script has let go nothing may be held here.
         while item := [*islice(iterator, 1)]:
-            if self.is_cut and place in self.around and place not in self.remaking:
+            if self.is_cut and place in self.around and place not in self.whole:
                 # Within a loop around this one it comes again, and then shows no more.
-                limits = () if place in self._shown else limits
+                again = place in self._shown
                 self._shown.add(place)
-                yield from _few(item.pop(), iterator, getattr(items, "iterable", items), limits)
+                few = _few(
+                    item.pop(), iterator, getattr(items, "iterable", items), () if again else limits, spread=not again
+                )
+                yield from few
                 return
             yield item.pop()
 
@@ -84,10 +88,10 @@ class ScriptLoops:
         return next((one for one in coming if one >= number), number)
 
 
-def _few(item: Any, iterator: Iterator[Any], of: Any, limits: Limits) -> Iterator[Any]:
-    """This item and a few of those that follow."""
+def _few(item: Any, iterator: Iterator[Any], of: Any, limits: Limits, *, spread: bool) -> Iterator[Any]:
+    """This item and a few of those that follow, of a range also some that are `spread` over it."""
     if isinstance(of, range):
-        yield from _telling(item, of, limits)
+        yield from _telling(item, of, limits, _SPREAD if spread else 0)
     elif isinstance(of, (list, tuple)) and len(of) <= _MOST_LISTED:
         yield item
         yield from iterator
@@ -98,8 +102,8 @@ def _few(item: Any, iterator: Iterator[Any], of: Any, limits: Limits) -> Iterato
         yield from islice(iterator, _ROUNDS - 1)
 
 
-def _telling(number: int, of: range | None, limits: Limits) -> list[int]:
-    """This number and a few later ones of a range, those at which something may change."""
+def _telling(number: int, of: range | None, limits: Limits, spread: int = 0) -> list[int]:
+    """This number and a few later ones of a range: those at which something may change, and so many that are spread over it."""
     found = {number, number + 1}
     for what, value in limits:
         with suppress(Exception):  # it may not be known yet, or in another function
@@ -111,7 +115,8 @@ def _telling(number: int, of: range | None, limits: Limits) -> list[int]:
     if of is None:
         return [one for one in sorted(found) if one >= number][:_MOST_NUMBERS]
     rest = of[of.index(number) :]
-    later = sorted((one for one in {*found, *rest[:2]} if one in rest), key=rest.index)
+    evenly = rest[:: max(1, len(rest) // spread)] if spread else ()
+    later = sorted((one for one in {*found, *rest[:2], *evenly} if one in rest), key=rest.index)
     return [*dict.fromkeys((*later[:_MOST_NUMBERS], *rest[-2:]))]
 
 

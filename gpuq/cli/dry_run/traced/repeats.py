@@ -105,18 +105,22 @@ class Origins:
                     waiting += [(inside, file, names) for inside in calls]
         return False
 
-    def grows(self, frame: FrameType | None) -> str | None:
-        """What later steps are larger by, and its place: the variable of a loop over sizes around them, `for size in 32, 64`, or
-        a size that follows the number of the round, `length = 64 * (1 + epoch)`, or what is frozen until some round."""
+    def grows(self, frame: FrameType | None) -> tuple[str, tuple[str, int] | None] | None:
+        """What later steps are larger by: the variable of a loop over sizes around them, `for size in 32, 64`, or a size that
+        follows the number of the round, `length = 64 * (1 + epoch)`, or what is frozen until some round.
+
+        Returns a sentence's part with its place, and (file, line) of the loop of which any round may be the largest.
+        """
         for one in self._of_script(frame):
             for loop in _loops_around(self._body(one), one.f_lineno):
+                whole = one.f_code.co_filename, loop.lineno
                 names = (part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name))
                 if size := next(filter(_SIZES.search, names), None):
-                    return f"{size} at {_place(one, loop)}"
+                    return f"{size} at {_place(one, loop)}", whole
                 for branch in _thawing(loop):
-                    return f"what is unfrozen at {_place(one, branch)}"
+                    return f"what is unfrozen at {_place(one, branch)}", None
                 for size, assigned in _following(loop):
-                    return f"{size} at {_place(one, assigned)}"
+                    return f"{size} at {_place(one, assigned)}", whole
         return None
 
     def places(self, frame: FrameType | None) -> set[tuple[str, int]]:

@@ -199,7 +199,7 @@ class Training:
         """An optimizer is being made in this frame; `classes` are the names of all optimizers."""
         self._optimizers.add(optimizer)
         self.origins.note(frame, classes)
-        self.loops.remaking |= self.origins.places(frame)
+        self.loops.whole |= self.origins.places(frame)
         if self.epoch.is_cut and self._first_bytes is None:
             self._first_bytes = self.counted.allocator.most_reserved
 
@@ -223,7 +223,10 @@ class Training:
             if enough:
                 if place := self.origins.searched(frame):
                     self._report({"refused": _ANOTHER.format(place)})
-                self._another, self._larger = self.origins.again(frame), self.origins.grows(frame)
+                self._another = self.origins.again(frame)
+                if grows := self.origins.grows(frame):
+                    self._larger, loop = grows
+                    self.loops.whole |= {loop} if loop else set()
                 self._of_training.update(self._seen())
                 self.epoch.cut(to_its_end=bool(self._another or self._larger))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from importlib.machinery import SourceFileLoader
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         loops.is_cut = next(steps) >= 1
 
     def optimizer() -> None:
-        loops.remaking |= origins.places(sys._getframe(1))
+        loops.whole |= origins.places(sys._getframe(1))
 
     def runner(source: str) -> list[Any]:
         path = tmp_path / "train.py"
@@ -43,12 +44,21 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return runner
 
 
-def test_of_many_epochs_the_next_and_the_last_ones_are_made(run: Any) -> None:
-    assert run("for epoch in range(90):\n  note(epoch); step()\n") == [0, 1, 2, 3, 88, 89]
+def test_of_many_epochs_the_next_some_between_and_the_last_ones_are_made(run: Any) -> None:
+    made = run("for epoch in range(90):\n  note(epoch); step()\n")
+    assert (made[:4], made[-2:], made) == ([0, 1, 2, 3], [88, 89], sorted(set(made)))
+    assert len(made) < 30
+    assert max(after - before for before, after in pairwise(made)) <= 6, "a size may be largest in the middle"
 
 
 def test_numbers_may_go_down(run: Any) -> None:
-    assert run("for epoch in range(90, 0, -1):\n  note(epoch); step()\n") == [90, 89, 88, 87, 2, 1]
+    made = run("for epoch in range(90, 0, -1):\n  note(epoch); step()\n")
+    assert (made[:4], made[-2:], made) == ([90, 89, 88, 87], [2, 1], sorted(set(made), reverse=True))
+
+
+def test_a_loop_that_comes_again_within_another_is_shorter_then(run: Any) -> None:
+    made = run("for epoch in range(2):\n  for it in range(900): note((epoch, it)); step()\n")
+    assert [it for epoch, it in made if epoch == 1] == [0, 1, 898, 899]
 
 
 def test_what_a_script_lets_go_is_held_nowhere(run: Any) -> None:

@@ -66,10 +66,10 @@ def place(source: str, name: str) -> str | None:
     return answers(source, name)[0]
 
 
-def answers(source: str, name: str) -> tuple[str | None, str | None]:
-    """Where an optimizer is made again, and what makes later steps larger."""
+def answers(source: str, name: str) -> tuple[str | None, Any]:
+    """Where an optimizer is made again, and what makes later steps larger, with the loop of which all rounds are to be seen."""
     origins = Origins()
-    answer: list[tuple[str | None, str | None]] = []
+    answer: list[tuple[str | None, Any]] = []
 
     class Adam:
         def __init__(self, _: int) -> None:
@@ -99,33 +99,41 @@ def test_trainings_that_follow_each_other_are_seen(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loops", "grows"),
+    ("loops", "grows", "whole"),
     [
-        ("for size in (32, 64):\n  for batch in range(3): opt.step()\n", "size at loops.py:2"),
-        ("for epoch in range(3):\n  for x, seq_len in data: opt.step()\n", "seq_len at loops.py:3"),
+        ("for size in (32, 64):\n  for batch in range(3): opt.step()\n", "size at loops.py:2", 2),
+        ("for epoch in range(3):\n  for x, seq_len in data: opt.step()\n", "seq_len at loops.py:3", 3),
         (
             "for epoch in range(3):\n  length = min(64 * 2 ** epoch, 4096)\n  for x, y in data: opt.step()\n",
             "length at loops.py:3",
+            2,
         ),
         (
             "for step, (x, y) in enumerate(data):\n  seq_len = 8 * (1 + step // 50)\n  opt.step()\n",
             "seq_len at loops.py:3",
+            2,
         ),
-        ("for step, x in enumerate(data):\n  width = x[0]; lr = 0.1 * step\n  opt.step()\n", None),
-        ("for x in data:\n  length = len(x)\n  opt.step()\n", None),
+        ("for step, x in enumerate(data):\n  width = x[0]; lr = 0.1 * step\n  opt.step()\n", None, None),
+        ("for x in data:\n  length = len(x)\n  opt.step()\n", None, None),
         (
             "for epoch in range(9):\n  opt.step()\n  if epoch == 3:\n    for p in net: p.requires_grad = True\n",
             "what is unfrozen at loops.py:5",
+            None,
         ),
-        ("for epoch in range(9):\n  opt.step()\n  if epoch > 3: net.unfreeze()\n", "what is unfrozen at loops.py:4"),
-        ("for i in range(9):\n  opt.step()\n  if i % 5 == 0:\n    for p in net: p.requires_grad = True\n", None),
-        ("for i in range(9):\n  opt.step()\n  for p in net: p.requires_grad = True\n", None),
-        ("for i in range(9):\n  opt.step()\n  if i > 3: net.requires_grad_(False)\n", None),
-        ("for epoch in range(3):\n  for x, y in data: opt.step()\n", None),
-        ("for size in (32, 64): print(size)\nfor batch in range(3): opt.step()\n", None),
+        (
+            "for epoch in range(9):\n  opt.step()\n  if epoch > 3: net.unfreeze()\n",
+            "what is unfrozen at loops.py:4",
+            None,
+        ),
+        ("for i in range(9):\n  opt.step()\n  if i % 5 == 0:\n    for p in net: p.requires_grad = True\n", None, None),
+        ("for i in range(9):\n  opt.step()\n  for p in net: p.requires_grad = True\n", None, None),
+        ("for i in range(9):\n  opt.step()\n  if i > 3: net.requires_grad_(False)\n", None, None),
+        ("for epoch in range(3):\n  for x, y in data: opt.step()\n", None, None),
+        ("for size in (32, 64): print(size)\nfor batch in range(3): opt.step()\n", None, None),
     ],
 )
 def test_a_loop_over_sizes_or_a_size_that_follows_the_round_makes_later_steps_larger(
-    loops: str, grows: str | None
+    loops: str, grows: str | None, whole: int | None
 ) -> None:
-    assert answers(f"data, opt = [(1, 2)], Adam(1)\n{loops}", "loops.py")[1] == grows
+    expected = grows and (grows, whole and ("loops.py", whole))
+    assert answers(f"data, opt = [(1, 2)], Adam(1)\n{loops}", "loops.py")[1] == expected
