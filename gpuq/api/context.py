@@ -142,10 +142,11 @@ class ApiContext:
         self._devices_read_at = float("-inf")
         self._names: tuple[LiveView | None, list[Device], DeviceNames] | None = None
 
-    def devices(self) -> list[Device]:
-        """The record's devices, read again when older than two seconds: they change rarely, submissions come often. Blocks."""
+    def devices(self, *, latest: bool = False) -> list[Device]:
+        """The record's devices, read again when older than two seconds, as they change rarely and submissions come often, or if
+        the `latest` are asked for. Blocks."""
         now = self.now()
-        if not 0 <= now - self._devices_read_at < _DEVICES_REUSED_S:
+        if latest or not 0 <= now - self._devices_read_at < _DEVICES_REUSED_S:
             self._devices = self.store.devices(forgotten=False)
             self._devices_read_at = now
         return self._devices

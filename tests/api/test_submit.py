@@ -376,6 +376,15 @@ async def test_devices_are_kept_by_their_ids_and_those_excluded_are_named(endpoi
         assert [(one["device_name"], one["rule"]) for one in answer[1]["excluded"]] == [("b:gpu0", "Constraints")]
 
 
+async def test_a_device_may_be_asked_for_as_soon_as_it_is_shown(endpoint: Endpoint) -> None:
+    """Devices are read every two seconds, and a host may have come since."""
+    mine = submission(constraints={"hosts": ["b"]})
+    endpoint.store.set_devices(Device("gpu-0", "a", "nvml", "A", 16 * GIB))  # type: ignore[arg-type]
+    assert (await endpoint.post(JOBS, mine))[0] == 409
+    endpoint.store.set_devices(*(Device(f"gpu-{n}", host, "nvml", "A", 16 * GIB) for n, host in enumerate("ab")))  # type: ignore[arg-type]
+    assert (await endpoint.post(JOBS, mine))[0] == 201
+
+
 async def test_constraints_that_ask_for_nothing_are_as_none(endpoint: Endpoint) -> None:
     assert (await endpoint.post(JOBS, submission(constraints={})))[0] == 201
     assert endpoint.store.job_rows[1].record.submission.constraints is None

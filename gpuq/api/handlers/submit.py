@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from aiohttp import web
 from msgspec.structs import asdict, replace
@@ -47,12 +48,14 @@ async def submit(request: web.Request) -> web.Response:
         check_account(caller)
     # Any other job fits every device, so the devices need not be read.
     if any(one.gpu_memory is not None or max(one.gpus, one.hosts) > 1 or one.constraints for one in wanted):
-        names = DeviceNames()
-        if any(one.constraints for one in wanted):
-            names = await names_now(context, await context.read(context.devices))
-        # Of a long list on many devices this takes minutes.
-        bounds = await context.read(context.devices_to_fit)
-        wanted = await context.for_user(fitted, wanted, bounds, names)
+        try:
+            wanted = await _fitted_to_known(context, wanted)
+        except NeverFits:
+            # The device that it asks for may have come since the devices were read.
+            known = await context.read(context.devices)
+            if await context.read(partial(context.devices, latest=True)) == known:
+                raise
+            wanted = await _fitted_to_known(context, wanted)
     if any(one.after for one in wanted):
         owner = None if visibility.sees_all(request) else caller.user
         wanted = await context.read(dependencies.resolved, context.store, wanted, owner)
@@ -75,6 +78,14 @@ async def submit(request: web.Request) -> web.Response:
     answer = reply(SubmittedJob(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
     return answer
+
+
+async def _fitted_to_known(context: ApiContext, wanted: Sequence[Submission]) -> list[Submission]:
+    names = DeviceNames()
+    if any(one.constraints for one in wanted):
+        names = await names_now(context, await context.read(context.devices))
+    # Of a long list on many devices this takes minutes.
+    return await context.for_user(fitted, wanted, await context.read(context.devices_to_fit), names)
 
 
 def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission]) -> list[JobRecord]:
