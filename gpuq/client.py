@@ -138,7 +138,7 @@ class Client:
     def __init__(self, host: str | None = None) -> None:
         self._host = host
         self._of_thread = threading.local()
-        self._connections: WeakSet[http.HttpClient] = WeakSet()
+        self._connections: WeakSet[_Connection] = WeakSet()
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +149,7 @@ class Client:
     def close(self) -> None:
         """Close its connections; the next call opens one again."""
         for connection in list(self._connections):
-            connection.close()
+            connection.http.close()
 
     def submit(self, *command: Word, **options: Unpack[JobOptions]) -> JobInfo:
         """Queue a script or a command, as `gpuq submit`. Raises BadInput, NeverFits."""
@@ -342,11 +342,23 @@ class Client:
     @property
     def _http(self) -> http.HttpClient:
         """The connection of this thread of this process: one carries one request at a time. It ends with the thread."""
-        mine: tuple[int, http.HttpClient] | None = getattr(self._of_thread, "connection", None)
-        if mine is None or mine[0] != os.getpid():
-            mine = self._of_thread.connection = os.getpid(), http.HttpClient(self._host)
-            self._connections.add(mine[1])
-        return mine[1]
+        mine: _Connection | None = getattr(self._of_thread, "connection", None)
+        if mine is None or mine.process != os.getpid():
+            mine = self._of_thread.connection = _Connection(self._host)
+            self._connections.add(mine)
+        return mine.http
+
+
+class _Connection:
+    """That of one thread, which is closed when the thread or the client is gone."""
+
+    def __init__(self, host: str | None) -> None:
+        self.http = http.HttpClient(host)
+        self.process = os.getpid()
+
+    def __del__(self) -> None:
+        if hasattr(self, "http"):  # else its address was refused
+            self.http.close()
 
 
 _WAIT_STEP_S = 1.0

@@ -171,7 +171,6 @@ def test_many_submissions_are_queued_or_none(client: Client, monkeypatch: pytest
     client.cancel(client.find(name="many-*", state="active,waiting"))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Python closes the connections
 def test_a_thread_that_has_ended_leaves_no_connection_open(client: Client) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):

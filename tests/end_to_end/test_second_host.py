@@ -42,7 +42,9 @@ def second(site: Site) -> Iterator[Fork]:
         "GPUQ_DATABASE_URL": f"sqlite:///{site.home}/gpuq.db",
     }
     process = services.started("gpuq_workers", site.home / "node2.log", env=env)
-    wait_for(lambda: len(site.get("/api/v1/gpus")[1]) == 2, story=(site.home / "node2.log").read_text)
+    # Devices are read from the record, and hosts from the dispatcher's view, which is written a moment later.
+    shown = lambda: [len(site.get(f"/api/v1/{what}")[1]) for what in ("gpus", "hosts")]  # noqa: E731
+    wait_for(lambda: shown() == [2, 2], story=(site.home / "node2.log").read_text)
     yield process
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
