@@ -48,14 +48,15 @@ async def submit(request: web.Request) -> web.Response:
         check_account(caller)
     # Any other job fits every device, so the devices need not be read.
     if any(one.gpu_memory is not None or max(one.gpus, one.hosts) > 1 or one.constraints for one in wanted):
+        known = await context.read(context.devices)
         try:
-            wanted = await _fitted_to_known(context, wanted)
+            wanted = await _fitted_to(known, context, wanted)
         except NeverFits:
             # The device that it asks for may have come since the devices were read.
-            known = await context.read(context.devices)
-            if await context.read(partial(context.devices, latest=True)) == known:
+            latest = await context.read(partial(context.devices, latest=True))
+            if latest == known:
                 raise
-            wanted = await _fitted_to_known(context, wanted)
+            wanted = await _fitted_to(latest, context, wanted)
     if any(one.after for one in wanted):
         owner = None if visibility.sees_all(request) else caller.user
         wanted = await context.read(dependencies.resolved, context.store, wanted, owner)
@@ -80,10 +81,10 @@ async def submit(request: web.Request) -> web.Response:
     return answer
 
 
-async def _fitted_to_known(context: ApiContext, wanted: Sequence[Submission]) -> list[Submission]:
+async def _fitted_to(known: Sequence[Device], context: ApiContext, wanted: Sequence[Submission]) -> list[Submission]:
     names = DeviceNames()
     if any(one.constraints for one in wanted):
-        names = await names_now(context, await context.read(context.devices))
+        names = await names_now(context, known)
     # Of a long list on many devices this takes minutes.
     return await context.for_user(fitted, wanted, await context.read(context.devices_to_fit), names)
 
