@@ -198,7 +198,8 @@ class SchedulingContext:
         devices: Iterable[DeviceId] = index.snapshots
         count, unusable, busy = len(index.snapshots), index.unusable, len(taken)
         least = job.declared_memory or 0
-        if job.constraints is not None or least:
+        # All devices are gone through only where some are of no use to the job.
+        if job.constraints is not None or any(one.total_memory < least for one in index.models.values()):
             allowed = index.snapshots if job.constraints is None else self.cache.allowed(job.constraints)
             # Those that are too small wait for nothing: what the job waits for is one of the others.
             devices = [one for one in allowed if index.snapshots[one].device.total_memory >= least]
