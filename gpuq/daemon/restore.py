@@ -60,9 +60,8 @@ def restore(store: Store, now: float, register: Callable[[JobId, QueuedRecord], 
         for row in rows:
             jobs[row.id] = job_from_row(row)
             if row.verdict and row.state is JobState.PENDING:
-                with suppress(
-                    ValueError
-                ):  # by a rule that only a later release has; the first pass gives the job another one
+                # One by a rule that only a later release has is left out: the first pass gives the job another.
+                with suppress(ValueError):
                     verdicts[row.id] = decoded(row.verdict, Verdict)
             if register is not None:
                 register(row.id, row.record)

@@ -116,7 +116,7 @@ class _Measured:
 
 
 class _Saved(msgspec.Struct):
-    """`measure.json`."""
+    """`measure.json`. Only the state is read again; the measurement is for people, and for worker services of an earlier gpuq."""
 
     measurement: Measurement
     state: MeterState
