@@ -18,7 +18,7 @@ from gpuq.api.context import CONTEXT, ApiContext, Models
 from gpuq.api.server import note, serve
 from gpuq.home import Home
 from gpuq.settings import Settings, load
-from tests.api.support import FaultyStore, MemoryStream, SmallModels, describe
+from tests.api.support import FaultyStore, MemoryStream, SmallModels, afternoon, describe
 
 TOKEN = "a-token-of-the-test-that-is-secret"
 
@@ -59,6 +59,13 @@ def settings(tmp_path: Path) -> Settings:
 async def endpoint(settings: Settings) -> AsyncIterator[Endpoint]:
     async with started(settings, FaultyStore(), MemoryStream(), SmallModels()) as running:
         yield running
+
+
+@pytest.fixture
+def busy(endpoint: Endpoint) -> Endpoint:
+    """It shows an afternoon on which jobs run, wait and have ended."""
+    afternoon(endpoint.store, endpoint.stream)
+    return endpoint
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import datetime
 from typing import Any
@@ -37,12 +36,6 @@ ACTUAL = {
 }  # fmt: skip
 MEMORY = {"total_memory_bytes", "used_memory_bytes", "promised_memory_bytes"}
 DEVICE = {"id", "host", "kind", "sharing", "utilization_pct"} | MEMORY
-
-
-@pytest.fixture
-def busy(endpoint: Endpoint) -> Endpoint:
-    afternoon(endpoint.store, endpoint.stream)
-    return endpoint
 
 
 async def show(endpoint: Endpoint, job: int) -> dict[str, Any]:
@@ -230,46 +223,6 @@ async def test_the_queue_in_the_dispatchers_order_else_in_the_records(busy: Endp
     assert await busy.get("/api/v1/queue") == (200, {"waiting": [49, 50, 51, 53], "source": "record"})
 
 
-@pytest.mark.parametrize(
-    ("verb", "job", "status"),
-    [
-        ("cancel", 42, 202),
-        ("cancel", 49, 202),
-        ("cancel", 52, 202),
-        ("cancel", 38, 409),
-        ("hold", 49, 202),
-        ("hold", 52, 409),
-        ("hold", 42, 409),
-        ("hold", 38, 409),
-        ("release", 52, 202),
-        ("release", 49, 409),
-        ("release", 42, 409),
-    ],
-)
-async def test_cancel_hold_and_release_of_one_job(busy: Endpoint, verb: str, job: int, status: int) -> None:
-    found, body = await busy.post(f"/api/v1/jobs/{job}/{verb}?wait=0")
-    assert found == status
-    if status == 202:
-        assert (body["asked"], body["done"]) == (verb, False)
-        assert [(one.verb, one.job) for one in busy.store.requests(100)] == [(verb, job)]
-        async with asyncio.timeout(60):
-            while not busy.stream.messages:
-                await asyncio.sleep(0.005)
-    else:
-        assert body["exit_code"] == 6
-        assert f"Job {job}" in body["detail"]
-        assert busy.store.requests(100) == []
-
-
-async def test_the_answer_waits_until_the_request_is_carried_out(busy: Endpoint) -> None:
-    asking = asyncio.create_task(busy.post("/api/v1/jobs/49/hold?wait=10"))
-    async with asyncio.timeout(60):
-        while not busy.store.requests(100):
-            await asyncio.sleep(0.005)
-    busy.store.set_state(49, JobState.HELD)
-    assert await asking == (200, {"id": 49, "asked": "hold", "state": "HELD", "done": True})
-
-
 async def test_an_absent_database_is_503(busy: Endpoint) -> None:
     busy.store.refuse = Unreachable("The database does not answer.", fix="Start it.")
     for path in ("/api/v1/jobs", "/api/v1/jobs/42", "/api/v1/queue", "/metrics", "/"):
@@ -310,80 +263,6 @@ async def test_lists_have_positions_and_live_slowdowns(busy: Endpoint) -> None:
     jobs = {job["id"]: job for job in reply["jobs"]}
     assert [jobs[job]["position"] for job in (51, 49, 50, 53, 52, 42)] == [1, 2, 3, 4, None, None]
     assert (jobs[42]["live"]["slowdown"], jobs[43]["live"]["expected_slowdown"]) == (1.36, 1.06)
-
-
-async def many(endpoint: Endpoint, verb: str, wait: int = 0, **body: object) -> tuple[int, dict[str, Any]]:
-    return await endpoint.post(f"/api/v1/jobs/{verb}?wait={wait}", body)
-
-
-async def test_one_request_cancels_all_that_meet_the_conditions(endpoint: Endpoint) -> None:
-    afternoon(endpoint.store, endpoint.stream)
-    status, reply = await many(endpoint, "cancel", where={"ids": [[36, 43], 51, 99, [200, 10**17]]})
-    assert status == 202
-    assert reply["jobs"] == reply["now"] == {"RUNNING": [42, 43], "PENDING": [51]}
-    assert {one["state"]: one["ids"] for one in reply["refused"]} == {
-        "COMPLETED": [37, 38, 41],
-        "FAILED": [39],
-        "OUT_OF_MEMORY": [40],
-    }
-    assert reply["refused"][0]["why"] == "has already ended: it is COMPLETED"
-    assert reply["missing"] == [[36, 36], [99, 99], [200, 10**17]]
-    assert [(request.verb, request.job) for request in endpoint.store.requests(100)] == [
-        ("cancel", 42),
-        ("cancel", 43),
-        ("cancel", 51),
-    ]
-
-
-async def test_without_ids_and_states_only_possible_jobs_are_selected(endpoint: Endpoint) -> None:
-    afternoon(endpoint.store, endpoint.stream)
-    for verb, where, chosen in (
-        ("cancel", {"name": "*-finetune", "owner": "all"}, {"RUNNING": [43]}),
-        ("hold", {"owner": "all"}, {"PENDING": [49, 50, 51, 53]}),
-        ("release", {"kind": "ada:*"}, {"HELD": [52]}),
-        ("hold", {"owner": "another user"}, {}),
-    ):
-        status, reply = await many(endpoint, verb, where=where, dry_run=True)
-        assert (status, reply["dry_run"], reply["jobs"], reply["refused"], reply["missing"]) == (
-            200,
-            True,
-            chosen,
-            [],
-            [],
-        )
-    assert endpoint.store.requests(100) == []
-    _, reply = await many(endpoint, "hold", where={"state": ["HELD"]})
-    assert [(one["state"], one["ids"]) for one in reply["refused"]] == [("HELD", [52])]
-
-
-async def test_the_answer_says_when_all_is_carried_out(endpoint: Endpoint) -> None:
-    afternoon(endpoint.store, endpoint.stream)
-    asking = asyncio.create_task(many(endpoint, "hold", wait=10, where={"ids": [49, 50]}))
-    async with asyncio.timeout(60):
-        while len(endpoint.store.requests(100)) < 2:
-            await asyncio.sleep(0.005)
-    for job in (49, 50):
-        endpoint.store.set_state(job, JobState.HELD)
-    status, reply = await asking
-    assert (status, reply["jobs"], reply["now"]) == (200, {"PENDING": [49, 50]}, {"HELD": [49, 50]})
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"where": {}},
-        {"where": {"nmae": "x"}},
-        {"where": {"ids": []}},
-        {"where": {"ids": [[1, 2, 3]]}},
-        {"where": {"ids": [-1]}},
-    ],
-)
-async def test_a_request_about_many_jobs_must_say_which(endpoint: Endpoint, body: dict[str, object]) -> None:
-    afternoon(endpoint.store, endpoint.stream)
-    status, reply = await endpoint.post("/api/v1/jobs/cancel", body)
-    assert (status, reply["exit_code"]) == (422, 2)
-    assert endpoint.store.requests(100) == []
 
 
 async def test_a_job_over_two_hosts_is_shown_with_both_and_with_the_end_that_explains_it(endpoint: Endpoint) -> None:
