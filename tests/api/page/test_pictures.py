@@ -17,7 +17,7 @@ import pytest
 from gpuq.api.live import LiveReader
 from gpuq.settings import Settings
 from tests.api.conftest import Endpoint, started
-from tests.api.page.test_browser import address, opened
+from tests.api.page.opening import address, opened
 from tests.api.support import FaultyStore, MemoryStream, SmallModels
 from tests.support.browser import Browser
 from tests.support.pictures import differing, small

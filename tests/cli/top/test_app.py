@@ -19,7 +19,8 @@ import pytest
 from gpuq.cli.client import HttpClient
 from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import TOKEN, Endpoint, endpoint, settings
-from tests.api.page.test_browser import ESCAPES, HOSTILE, carry_out, write_log
+from tests.api.page.opening import carry_out
+from tests.api.page.test_browser import ESCAPES, HOSTILE, write_log
 from tests.api.support import afternoon, record, row
 from tests.cli.conftest import Command, gpuq, home
 from tests.support.top_screen import TopScreen, opened_top
